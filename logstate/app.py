@@ -20,10 +20,10 @@ from typing import Any, Literal, Self
 from logstate.app_settings import AppSettings, FaultSettings, LocalRows, StateWrites
 from logstate.application_view import ApplicationView
 from logstate.changelog.directory import state_root
+from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, wait_s
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import LogstateError, check
-from logstate.contracts.seams import Cluster
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import durations
 from logstate.contracts.standby_settings import StandbySettings
@@ -36,8 +36,8 @@ from logstate.contracts.worker_config import (
     OnDataLoss,
     OnStateLoss,
 )
-from logstate.instance.end_by_signal import ending_by_signals
 from logstate.instance.restarts import UncaughtHandler
+from logstate.instance.signal_handlers import signal_handlers
 from logstate.instance.states import ApplicationState
 from logstate.instance.this_process import is_worker
 from logstate.kafka.client_settings import ClientSettings
@@ -198,7 +198,7 @@ class Application(ApplicationView):
             static_membership,
             slot,
             FAIL_ALWAYS if error_handlers is None else error_handlers,
-            Decisions({} if renamed is None else renamed, forget),
+            MigrationOptions({} if renamed is None else renamed, forget),
             start_timeout,
             state_dir,
             uncaught_exception_handler,
@@ -231,7 +231,7 @@ class Application(ApplicationView):
         self._begin()
         with ExitStack() as held:
             if handle_signals:
-                held.enter_context(ending_by_signals(self.application_id, self._owner, self.stop))
+                held.enter_context(signal_handlers(self.application_id, self._owner, self.stop))
             self._run_workers()
         self._raise_failure()
 

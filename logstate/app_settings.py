@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 from logstate.changelog.directory import state_root
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.clients import Cluster
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError, check
 from logstate.contracts.internal_topic_config import problems_of_all
 from logstate.contracts.processing import EmitIntervals
-from logstate.contracts.seams import Cluster
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import (
     application_id,
@@ -104,7 +104,7 @@ class AppSettings:
     static_membership: bool
     slot: int
     handlers: ErrorHandlers
-    decisions: Decisions
+    decisions: MigrationOptions
     start_timeout: timedelta | None
     state_dir: str | Path
     uncaught: UncaughtHandler = "stop_instance"

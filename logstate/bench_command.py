@@ -28,7 +28,7 @@ from logstate.testing.benched_alone import Bench, Benched
 from logstate.topology.dsl.topology_target import load_attribute, load_topology
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
-from logstate.worker.collector_pace import collector_pace
+from logstate.worker.gc_tuner import gc_tuner
 
 
 class _Wanted(NamedTuple):
@@ -109,7 +109,7 @@ def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wante
     rows = [one for one in _fed(read, fed) if one.topic in everywhere] if everywhere else []
     bench = Bench(topology, application_id, state_dir, rows)
     try:
-        with collector_pace.rare():  # as in a worker
+        with gc_tuner.rare():  # as in a worker
             return bench.run(one for one in _fed(read, fed) if one.topic not in everywhere)
     finally:
         bench.close()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logstate.app import Application
+from logstate.contracts.clients import Admin, NewTopic
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import Admin, NewTopic
 from logstate.instance.states import ApplicationState
 from logstate.kafka.cluster import KafkaCluster
 from logstate.metrics.catalogue import (

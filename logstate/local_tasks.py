@@ -10,7 +10,7 @@ from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
-from logstate.contracts.processing import Surroundings
+from logstate.contracts.processing import ApplicationContext
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.metrics.instruments import Metrics
 from logstate.metrics.own_metrics import OwnMetrics
@@ -59,7 +59,7 @@ class LocalTasks:
                 moved_topics=plan.moved_topics,
                 error_handlers=self.error_handlers,
                 initialises=False,
-                surroundings=Surroundings(
+                application_context=ApplicationContext(
                     self.config.application_config,
                     self.directory.files_path,
                     partial(OwnMetrics, self.metrics),

@@ -14,31 +14,31 @@ from pathlib import Path
 
 from logstate.app_settings import AppSettings
 from logstate.changelog.directory import StateDirectory
+from logstate.contracts.clients import Cluster, run_steps
 from logstate.contracts.clock import Clock, pause
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import Cluster, run_steps
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.instance.health import FIRST_ASSIGNMENT_MS, Health, liveness, readiness
 from logstate.instance.reports import TaskReport
 from logstate.instance.restarts import Restarts, response_to
 from logstate.instance.states import ApplicationState, Facts, Lifecycle
-from logstate.kafka.collector import FreeMemory
+from logstate.kafka.garbage_collector import FreeMemory
 from logstate.kafka.redaction import redacted_text
 from logstate.local_tasks import LocalTasks
 from logstate.metrics.instruments import Metrics
 from logstate.queries.queries import QueryableStore, is_readable
 from logstate.readable_stores import ReadableStores
 from logstate.restore.restore import RestoreListener
-from logstate.restore.standby_places import Neighbours
+from logstate.restore.standby_assignor import GroupView
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.record_errors import what_ended
 from logstate.unused_rows import UnusedRows
-from logstate.worker.collector_pace import collector_pace
+from logstate.worker.gc_tuner import gc_tuner
 from logstate.worker.lag import TaskLag, lag_of
-from logstate.worker.watch import Watch
-from logstate.worker.wishes import Wishes
+from logstate.worker.watchdog import Watchdog
 from logstate.worker.worker import Worker
+from logstate.worker.worker_control import WorkerControl
 from logstate.worker.worker_observer import WorkerObserver
 
 _LOGGER = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class LocalWorker:
         self.observer = WorkerObserver(monotonic_ms=clock.monotonic_ms)
         self.observer.on_change = self._changed
         #: of every worker, one after the other
-        self._wishes = Wishes()
+        self._control = WorkerControl()
         #: why all instances of the application are to stop; empty: they are not
         self.stops_all = ""
         #: by another instance
@@ -88,7 +88,7 @@ class LocalWorker:
             ),
             cluster,
             clock,
-            lambda: self._worker.intake.marks,
+            lambda: self._worker.fetch_buffer.barriers,
             self._running_tasks,
         )
         self._stores = ReadableStores(
@@ -154,7 +154,7 @@ class LocalWorker:
 
     def pause(self, is_paused: bool) -> None:
         """Process nothing, or go on."""
-        self._wishes.is_paused = is_paused
+        self._control.is_paused = is_paused
 
     @property
     def count(self) -> int:
@@ -168,13 +168,13 @@ class LocalWorker:
             " workers=2 or more, and their number can be changed while it runs"
         )
 
-    def know(self, neighbours: Neighbours) -> None:
+    def know(self, group_view: GroupView) -> None:
         """Who is in the group, and who was; the worker that follows it knows as well."""
-        self._wishes.neighbours = neighbours
+        self._control.group_view = group_view
 
     def meet(self, company: frozenset[int]) -> None:
         """Which other workers of its instance have joined."""
-        self._wishes.company = company
+        self._control.company = company
 
     def release(self) -> None:
         """Let go of the directory, where nothing ran."""
@@ -206,10 +206,10 @@ class LocalWorker:
 
     def _run_once(self) -> None:
         tidy = FreeMemory().give_back
-        watch = Watch(self.cluster.probe(), self.clock, self.observer, self._worker, tidy)
+        watch = Watchdog(self.cluster.probe(), self.clock, self.observer, self._worker, tidy)
         watch.start(f"logstate-watch-{self._settings.application_id}")
         try:
-            with collector_pace.rare():
+            with gc_tuner.rare():
                 run_steps(self._worker.run())
         finally:
             watch.stop()
@@ -387,7 +387,7 @@ class LocalWorker:
             restore_listener=self._restore_listener,
             wait=lambda seconds: pause(seconds, lambda: self._is_stopping),
             error_handlers=handlers,
-            wishes=self._wishes,
+            control=self._control,
             check_state=self.directory.check,
         )
 

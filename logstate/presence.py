@@ -15,24 +15,24 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from logstate.app_settings import AppSettings
+from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import LogstateError
-from logstate.contracts.seams import Cluster
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
 from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
 from logstate.directory.metadata import Lookup, StorePlace
-from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
 from logstate.http.client import Client
+from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteStore
 from logstate.http.tls_files import check_files
 from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
-from logstate.restore.standby_places import Holder, Neighbours, Peer
-from logstate.told_figures import ToldFigures
+from logstate.metrics_summary import MetricsSummary
+from logstate.restore.standby_assignor import GroupView, Peer, TaskOwner
 from logstate.topics.manifest_log import log_of
 from logstate.topics.placement import placed_by
 from logstate.topology.graph.sub_topology import SubTopology
@@ -87,7 +87,7 @@ class Presence:
             settings.application_id, settings.replication_factor, settings.topic_config
         )
         self._cluster, self._clock = cluster, clock
-        self._figures = ToldFigures(workers.metrics, clock)
+        self._figures = MetricsSummary(workers.metrics, clock)
         self.link = DirectoryLink(
             topic,
             cluster,
@@ -105,10 +105,10 @@ class Presence:
         )
 
     @cached_property
-    def answers(self) -> Answers:
+    def answers(self) -> QueryHandler:
         """What this instance answers others."""
         topology = self._settings.topology
-        return Answers(
+        return QueryHandler(
             self.instance,
             self._settings.application_id,
             self.serving,
@@ -195,14 +195,14 @@ class Presence:
             for entry, member in known.members(now)
         ]
         holders = [
-            Holder(
+            TaskOwner(
                 frozenset(peer.id for peer in peers if peer.instance == entry.instance),
                 frozenset(entry.tasks),
             )
             for entry in known.present(now)
         ]
         self._workers.know(
-            Neighbours(
+            GroupView(
                 tuple(sorted(peers, key=lambda peer: peer.id)),
                 tuple(holders),
                 known.present_members(now),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import Cluster
 from logstate.queries.freshness import Freshness
 from logstate.queries.queries import GlobalQueryableStore, QueryableStore, unless_ended
 from logstate.task.owned_task import OwnedTask

@@ -13,11 +13,11 @@ from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
 from logstate.changelog.cut import cut_key, decode_cut
 from logstate.changelog.state import TaskState
 from logstate.commands.stored_logs import Settings, Stored
+from logstate.contracts.clients import Cluster, TopicDescription, run_steps
 from logstate.contracts.clock import SystemClock
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import Cluster, TopicDescription, run_steps
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics
 from logstate.kafka.log_reader import read_partition as read_log
@@ -277,4 +277,4 @@ def _plan(
                 f"--renamed {old}={new}: the stored stores are {sorted(known)}, and the topology"
                 f" has {sorted(declared)}. Write stored=declared"
             )
-    return logged_as_stored(plan, stored.manifest, Decisions(renamed))
+    return logged_as_stored(plan, stored.manifest, MigrationOptions(renamed))

@@ -29,7 +29,7 @@ from logstate.instance.questions import Answers, Question
 from logstate.instance.reports import WorkerReport
 from logstate.instance.states import Lifecycle
 from logstate.instance.this_process import is_worker
-from logstate.instance.worker_processes import Order
+from logstate.instance.worker_processes import StartCommand
 from logstate.local_worker import LocalWorker
 from logstate.restore.restore import RestoreListener
 from logstate.topology import Topology
@@ -48,7 +48,7 @@ _READERS = 4
 #: how long the last commit may take once the instance is gone
 _LAST_COMMIT_S = 60.0
 
-NewWorker = Callable[[Order, Lifecycle, RestoreListener], LocalWorker]
+NewWorker = Callable[[StartCommand, Lifecycle, RestoreListener], LocalWorker]
 
 
 def program(target: object, settings: AppSettings, state_dir: str | Path) -> bytes:
@@ -65,7 +65,7 @@ def program(target: object, settings: AppSettings, state_dir: str | Path) -> byt
     return dumps((target, of_worker, str(state_dir), values))
 
 
-def new_worker(order: Order, lifecycle: Lifecycle, listener: RestoreListener) -> LocalWorker:
+def new_worker(order: StartCommand, lifecycle: Lifecycle, listener: RestoreListener) -> LocalWorker:
     """The worker of an order, on Kafka, with the slot of its number."""
     target, settings, state_dir, values = loads(order.program)
     topology = resolved(target)[0]
@@ -93,7 +93,7 @@ def main(fd: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     is_worker.set()
     channel = Channel(Connection(fd), "logstate")
-    order: Order = channel.receive()[1]
+    order: StartCommand = channel.receive()[1]
     forward(channel, order.log_levels)
     ServedWorker(channel, order, new_worker).serve()
     logging.root.handlers.clear()
@@ -102,7 +102,7 @@ def main(fd: int) -> None:
 class ServedWorker:
     """See the module. ``new_worker`` makes the worker of the order."""
 
-    def __init__(self, channel: Channel, order: Order, new_worker: NewWorker) -> None:
+    def __init__(self, channel: Channel, order: StartCommand, new_worker: NewWorker) -> None:
         self._channel = channel
         self._order = order
         self._new_worker = new_worker
@@ -153,7 +153,7 @@ class ServedWorker:
                 worker.stop(leaves_group=content)
             elif kind == "pause":
                 worker.pause(content)
-            elif kind == "neighbours":
+            elif kind == "group_view":
                 worker.know(content)
             elif kind == "company":
                 worker.meet(content)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from logstate.app_settings import AppSettings
 from logstate.changelog.directory import StateDirectory
+from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.seams import Cluster
 from logstate.instance.states import Lifecycle
-from logstate.instance.told_workers import Instance
+from logstate.instance.worker_pool_status import Instance
 from logstate.instance.worker_process import SpawnedProcess
 from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker

@@ -25,9 +25,9 @@ from typing import Any
 
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.logs import ChangelogSource, log_reader
+from logstate.contracts.clients import PlainProducer
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import FetchedRecord, ProducedFields, TopicPartition
-from logstate.contracts.seams import PlainProducer
 
 #: the last round is shorter; cleaners look for work every 15 s (log.cleaner.backoff.ms)
 _SHORT_S = 10.0

@@ -25,10 +25,10 @@ from logstate.changelog.commit_of_task import (
 from logstate.changelog.cut import cut_key
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.logs import ChangelogSource, log_reader, read_manifest, sources_of
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Committed
-from logstate.contracts.snapshots import Note
+from logstate.contracts.snapshots import SnapshotNote
 
 _STALL_SECONDS = 60.0
 
@@ -173,7 +173,7 @@ def cut_of(
 
 
 def cut_at_notes(
-    config: Mapping[str, Any], application: str, notes: Callable[[], Mapping[str, Note]]
+    config: Mapping[str, Any], application: str, notes: Callable[[], Mapping[str, SnapshotNote]]
 ) -> CutValue:
     """The cut of a snapshot: what each task has noted, with nothing in flight.
 

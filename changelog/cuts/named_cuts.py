@@ -9,7 +9,7 @@ given, and a read is refused from then on.
 Cost: as much reading, writing and disk as the changelogs have bytes. The application is not asked
 and does not wait.
 
-Who makes a cut, while others may want to, and what is left where that fails, is in ``cut_shelf``.
+Who makes a cut, while others may want to, and what is left where that fails, is in ``cut_catalog``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from logstate.changelog.cuts.cut_catalog import CutCatalog
 from logstate.changelog.cuts.cut_copies import CutCopies
-from logstate.changelog.cuts.cut_shelf import CutShelf
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.latest_cut import cut_at_notes, newest_cut
 from logstate.changelog.cuts.logs import (
@@ -38,6 +38,7 @@ from logstate.changelog.cuts.named_cut import (
     parse_named_cut,
 )
 from logstate.changelog.cuts.snapshots import ground_of, snapshot
+from logstate.contracts.clients import Admin, Cluster, NewTopic
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import (
     ConfigError,
@@ -47,7 +48,6 @@ from logstate.contracts.errors import (
     check,
 )
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Cluster, NewTopic
 from logstate.contracts.setting_rules import duration, durations, shown
 from logstate.contracts.topic_names import cut_copy_topic, named_cuts_topic
 
@@ -195,13 +195,13 @@ def delete_cut(
         shelf.give_up(name)
 
 
-def half_made_cuts(
+def incomplete_cuts(
     bootstrap: str, application: str, *, kafka: Mapping[str, str] | None = None
 ) -> list[str]:
     """Names of cuts that are being made, or were never completed. Raises BrokerError."""
     config = {**(kafka or {}), "bootstrap.servers": bootstrap}
     with _shelf(config, application, _cluster(config)) as shelf:
-        return shelf.half_made()
+        return shelf.incomplete()
 
 
 def _new_copies(
@@ -299,10 +299,10 @@ def _cluster(config: Mapping[str, Any]) -> Cluster:
 
 
 @contextmanager
-def _shelf(config: Mapping[str, Any], application: str, cluster: Cluster) -> Iterator[CutShelf]:
+def _shelf(config: Mapping[str, Any], application: str, cluster: Cluster) -> Iterator[CutCatalog]:
     admin, producer = cluster.admin(), cluster.plain_producer()
     try:
-        yield CutShelf(
+        yield CutCatalog(
             application,
             admin,
             producer,

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.snapshots import Message, Note, Order, Present, SubShape
+from logstate.contracts.snapshots import Message, Present, SnapshotNote, SnapshotRequest, SubShape
 
 Shape = Mapping[int, SubShape]
 
@@ -65,7 +65,7 @@ class Attempt:
     #: the longest that anybody stands still, whatever happens
     hold_ms: int = 800
     shape: dict[int, SubShape] = field(default_factory=dict)
-    notes: dict[str, Note] = field(default_factory=dict)
+    notes: dict[str, SnapshotNote] = field(default_factory=dict)
     #: repartition topic -> partition -> the mark
     targets: dict[str, dict[int, int]] = field(default_factory=dict)
     _present: dict[int, set[str]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Attempt:
         if isinstance(message, Present) and message.id == self.id:
             self.shape.update(message.shape)
             self._present.setdefault(message.step, set()).update(message.tasks)
-        elif isinstance(message, Note) and message.id == self.id:
+        elif isinstance(message, SnapshotNote) and message.id == self.id:
             is_late = TaskId.parse(message.task).sub_topology in self._done
             if not is_late:
                 self.notes[message.task] = message
@@ -95,7 +95,7 @@ class Attempt:
         """Tasks that have not cut yet."""
         return [task for task in self.tasks(subs) if task not in self.notes]
 
-    def order(self, step: int, level: Sequence[int], *, releases: bool) -> Order:
+    def order(self, step: int, level: Sequence[int], *, releases: bool) -> SnapshotRequest:
         """The order by which a level cuts. Who writes a topic without marks stands still.
 
         Without ``releases`` so do those that did: the level does not know its marks yet.
@@ -103,7 +103,7 @@ class Attempt:
         marks = {s: {t: self.targets[t] for t in self.shape[s].reads} for s in level}
         holding = {s for s in (*self._done, *level) if self.shape[s].writes.keys() - self.targets}
         self._holding = holding if releases else holding | self._holding
-        return Order(self.id, step, marks, tuple(sorted(self._holding)), self.hold_ms)
+        return SnapshotRequest(self.id, step, marks, tuple(sorted(self._holding)), self.hold_ms)
 
     def end_level(self, level: Sequence[int]) -> list[TopicPartition]:
         """All of its tasks have cut; returns the logs whose ends are marks now.

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from logstate.changelog.cuts.snapshot_rounds import Attempt, VoidSnapshotError, levels_of
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, PlainProducer
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError, SnapshotError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, PlainProducer
 from logstate.contracts.snapshots import (
-    Note,
-    Order,
+    SnapshotNote,
+    SnapshotRequest,
     decode_message,
     encode_message,
 )
@@ -64,7 +64,7 @@ class Ground:
         """Of orders and answers."""
         return TopicPartition(snapshots_topic(self.application), 0)
 
-    def say(self, order: Order) -> None:
+    def say(self, order: SnapshotRequest) -> None:
         """Give an order."""
         value = encode_message(order)
         now_ms = self.clock.wall_clock_ms()
@@ -78,7 +78,7 @@ class Ground:
             attempt.hear(decode_message(record.value() or b""))
 
 
-def snapshot(ground: Ground, timeout_s: float) -> dict[str, Note]:
+def snapshot(ground: Ground, timeout_s: float) -> dict[str, SnapshotNote]:
     """Task to what it has committed at its marks; tried until it succeeds.
 
     Raises SnapshotError, with the reason of the last attempt, if none does in time; ConfigError
@@ -94,7 +94,7 @@ def snapshot(ground: Ground, timeout_s: float) -> dict[str, Note]:
             reason = void
             _LOGGER.info("a snapshot of %s is tried again: %s", ground.application, text_of(void))
         finally:
-            ground.say(Order(attempt.id, 1_000, is_over=True))
+            ground.say(SnapshotRequest(attempt.id, 1_000, is_over=True))
         if ground.clock.monotonic_ms() / 1000 > deadline:
             raise SnapshotError(
                 f"no snapshot of {ground.application!r} succeeded in {timeout_s:g} s; the last "
@@ -105,7 +105,7 @@ def snapshot(ground: Ground, timeout_s: float) -> dict[str, Note]:
         ground.wait(_PAUSE_S)
 
 
-def _attempted(ground: Ground, attempt: Attempt, cut_s: float) -> dict[str, Note]:
+def _attempted(ground: Ground, attempt: Attempt, cut_s: float) -> dict[str, SnapshotNote]:
     _call_roll(ground, attempt)
     step = 0
     for number, level in enumerate(levels_of(attempt.shape)):
@@ -127,7 +127,7 @@ def _call_roll(ground: Ground, attempt: Attempt) -> None:
     # More than once: a task that begins to run behind a call says nothing by itself.
     left: list[str] = []
     for _ in range(_CALLS):
-        ground.say(Order(attempt.id, 0))
+        ground.say(SnapshotRequest(attempt.id, 0))
         left = _left(ground, attempt, lambda: _away(attempt), _CALL_S)
         if not left:
             return

@@ -35,9 +35,9 @@ from logstate.changelog.offline.stopped_application import (
 from logstate.changelog.offline.store_rows import LoggedRow, Row, StoreRows
 from logstate.changelog.row_counts import without_counts
 from logstate.contracts.changelog_keys import expiry_time, history_ms_of, oldest_shown
+from logstate.contracts.clients import Committed, TransactionalProducer
 from logstate.contracts.errors import ConfigError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import Committed, TransactionalProducer
 from logstate.contracts.serde import Serde
 from logstate.contracts.topic_names import cuts_topic
 from logstate.topics.manifest_changes import Manifest

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from logstate.changelog.cut import UNKNOWN_TIME_MS, cut_key, decode_cut, encode_task_cut
+from logstate.contracts.clients import Committed
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.contracts.topic_names import cuts_topic
 from logstate.task.task_commit import processor_times
 from logstate.topics.bound_plan import BoundPlan

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.kafka.producer import murmur2_partition
 

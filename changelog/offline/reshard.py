@@ -33,15 +33,15 @@ from logstate.changelog.offline.stopped_application import (
     names_of_logs,
 )
 from logstate.changelog.offline.successor_topics import moved_away, successors
+from logstate.contracts.clients import Committed, TopicDescription, TransactionalProducer, run_steps
 from logstate.contracts.errors import ConfigError, MembersLiveError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import Committed, TopicDescription, TransactionalProducer, run_steps
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others
-from logstate.topics.left_logs import MOVED_AWAY
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.merged_clocks import merged_clocks
+from logstate.topics.orphaned_changelogs import MOVED_AWAY
 from logstate.topics.store_moves import Moves, planned, without_mark
 from logstate.topology.plan.plan import Topology
 

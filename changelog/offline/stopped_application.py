@@ -2,7 +2,7 @@
 
 All that is written goes through one transactional producer, whose id belongs to the application:
 who begins fences who began before and died, or sleeps. The group must have no member; the brokers
-are asked for that (``commit_for_nobody``), before anything is written and once more before the
+are asked for that (``commit_without_members``), before anything is written and once more before the
 transaction ends that hands the new state over.
 
 Offsets and what was committed with them are read only when no transaction can change them any more:
@@ -23,6 +23,7 @@ from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key, decode_cut
 from logstate.changelog.offline.handover_of_tasks import Begin
 from logstate.changelog.stored_manifest import check_topics_are_own, decode_manifest
+from logstate.contracts.clients import Committed, TransactionalProducer, run_steps
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -32,9 +33,8 @@ from logstate.contracts.errors import (
     TopicError,
 )
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import Committed, TransactionalProducer, run_steps
 from logstate.contracts.topic_names import cuts_topic, offline_transactional_id
-from logstate.directory.onlooker import look
+from logstate.directory.instance_info import look
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import latest_values, log_bounds
 from logstate.task.task_commit import clocks_of_streams

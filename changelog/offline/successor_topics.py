@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from logstate.contracts.seams import Admin, NewTopic, TopicDescription
+from logstate.contracts.clients import Admin, NewTopic, TopicDescription
 from logstate.topics.internal_topics import required_topics
-from logstate.topics.left_logs import MOVED_AWAY
+from logstate.topics.orphaned_changelogs import MOVED_AWAY
 from logstate.topics.store_moves import Moves
 
 #: settings of a changelog that its successor keeps; others are the broker's affair

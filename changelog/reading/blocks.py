@@ -156,7 +156,7 @@ def numbers(data: pa.Array, arrow: pa.DataType) -> pa.Array:
     return pc.if_else(data.is_valid(), made, pa.scalar(None, arrow)) if data.null_count else made
 
 
-class MovedBlocks:
+class SpilledBlocks:
     """Some blocks whose columns lie in a file of the directory for temporary ones (``TMPDIR``).
 
     The system brings in what is read. The file has no name from the beginning: it is gone with the

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from logstate.changelog.reading.blocks import (
     Block,
-    MovedBlocks,
+    SpilledBlocks,
     block_of,
     joined,
     key_of,
@@ -66,7 +66,7 @@ class LatestRecords:
         #: each row to the offset of its newest record, which is in one of the blocks
         self._newest: dict[Hashable, int] = {}
         self._blocks: list[Block] = []
-        self._files: list[MovedBlocks] = []
+        self._files: list[SpilledBlocks] = []
         self._rows = self._bytes_in_memory = self._moved = 0
         # Versioned stores, where a row is not a key: the newest offset of each key.
         self._offsets: dict[bytes, int] = {}
@@ -207,7 +207,7 @@ class LatestRecords:
         self._rows += block.rows
         self._bytes_in_memory += block.nbytes
         if self._bytes_in_memory > _IN_MEMORY:
-            moved = MovedBlocks(self._blocks[self._moved :])
+            moved = SpilledBlocks(self._blocks[self._moved :])
             self._files.append(moved)
             self._blocks[self._moved :] = moved.blocks
             self._moved, self._bytes_in_memory = len(self._blocks), 0

@@ -10,8 +10,8 @@ import pyarrow as pa
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.reading.changelog_source import ChangelogSource, find_source
 from logstate.changelog.reading.cut import Ends, ends_of_read
+from logstate.changelog.reading.lookup_keys import encoded_keys
 from logstate.changelog.reading.options import SourceOptions
-from logstate.changelog.reading.sought_keys import encoded_keys
 from logstate.changelog.reading.table_scan import TableScan
 from logstate.changelog.reading.tables import arrow_schema, table_of
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.windowed_keys import (
@@ -119,6 +119,6 @@ def bound_row_key(
         try:
             return segment + encode_key(key) + tail
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(store, key, error) from error.__cause__
+            raise key_serialization_error(store, key, error) from error.__cause__
 
     return row_key

@@ -10,11 +10,11 @@ The rows tell it of freezes. Where they go back or expire the bound stays right.
 
 from __future__ import annotations
 
-from logstate.changelog.rows.rows import RowMirror, Rows
+from logstate.changelog.rows.rows import RowCache, Rows
 from logstate.changelog.rows.segments import SegmentClock, segment_of
 
 
-class NewestStart(RowMirror):
+class NewestStart(RowCache):
     """No row of the backend starts later than ``in_backend``, as long as ``applied_total`` is how
     often rows were applied: otherwise call ``applied`` first. Read for every new window, hence not
     a method.

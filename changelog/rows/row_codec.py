@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
-from logstate.changelog.rows.unfit_parts import naming_store
+from logstate.changelog.rows.serialization_errors import naming_store
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RegistryError, SerdeError
 from logstate.contracts.formats import SCALARS

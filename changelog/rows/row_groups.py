@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import TypeAlias
 
-from logstate.changelog.rows.rows import RowMirror, drop_oldest
+from logstate.changelog.rows.rows import RowCache, drop_oldest
 
 #: (time the rows are sorted by, second part of the place, row)
 PlacedRow: TypeAlias = tuple[int, int, bytes]
@@ -35,7 +35,7 @@ class _Group:
         self.rows = rows
 
 
-class RowGroups(RowMirror):
+class RowGroups(RowCache):
     """Groups by serialised key.
 
     ``load(key, from_ms)`` reads one through; ``oldest()`` is the oldest visible time.

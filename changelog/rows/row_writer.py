@@ -17,7 +17,7 @@ from logstate.changelog.rows.row_codec import (
     timestamped_row,
     timestamped_row_with_headers,
 )
-from logstate.changelog.rows.unfit_parts import unfit_value
+from logstate.changelog.rows.serialization_errors import value_serialization_error
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -51,7 +51,7 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
             try:
                 data = encode_value(value)
             except Exception as error:  # noqa: BLE001  serdes raise anything
-                raise unfit_value(store, error) from error.__cause__
+                raise value_serialization_error(store, error) from error.__cause__
             return EncodedRow(encode_headers(headers) + data, data, context.timestamp, headers)
 
         return encode_session
@@ -62,7 +62,7 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
             try:
                 data = None if value is None else encode_value(value)
             except Exception as error:  # noqa: BLE001
-                raise unfit_value(store, error) from error.__cause__
+                raise value_serialization_error(store, error) from error.__cause__
             headers = context.headers if logs_headers else None
             return new(EncodedRow, (data, data, context.timestamp, headers))
 
@@ -76,7 +76,7 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
         try:
             data = encode_value(value[0])
         except Exception as error:  # noqa: BLE001
-            raise unfit_value(store, error) from error.__cause__
+            raise value_serialization_error(store, error) from error.__cause__
         timestamp, headers = value[1], value[2] if with_headers else None
         return new(EncodedRow, (new_row(data, timestamp, headers), data, timestamp, headers))
 

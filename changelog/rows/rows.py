@@ -83,7 +83,7 @@ def drop_oldest(held: dict[Any, Any], share: float) -> None:
         del held[key]
 
 
-class RowMirror:
+class RowCache:
     """What a store keeps besides its rows, in a form that it can use at once; here: nothing."""
 
     __slots__ = ()
@@ -146,7 +146,7 @@ class Rows:
         #: when set, the previous overlay and layer values of each write, for a rollback
         self._journal: list[_Undo] | None = None
         self._journaled_ranges = 0
-        self._mirrors: list[RowMirror] = []
+        self._mirrors: list[RowCache] = []
         #: whether rows are cached; not where a mirror has them
         self._is_cached = is_cached
         #: whether the keys that the backend does not have are cached
@@ -164,7 +164,7 @@ class Rows:
         """
         self._count = cell
 
-    def mirror(self, mirror: RowMirror) -> None:
+    def mirror(self, mirror: RowCache) -> None:
         """From here on, tell ``mirror`` when it has to write or to forget."""
         self._mirrors.append(mirror)
         self._is_cached &= not mirror.keeps_written

@@ -32,8 +32,8 @@ from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
 from logstate.changelog.rows.row_codec import RowCodec, new_row_of
-from logstate.changelog.rows.rows import RowMirror, drop_some
-from logstate.changelog.rows.unfit_parts import unfit_value
+from logstate.changelog.rows.rows import RowCache, drop_some
+from logstate.changelog.rows.serialization_errors import value_serialization_error
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.generated_code import make_function
@@ -111,7 +111,7 @@ try:
     if key not in row_keys:
         row_keys[key] = encode_key(key)
 except Exception as error:
-    raise unfit_key(key, error) from error.__cause__""",
+    raise key_serialization_error(key, error) from error.__cause__""",
 )
 
 
@@ -132,7 +132,7 @@ def _put_function(
     return make_function("bind", source, origin)
 
 
-class WriteBehind(RowMirror):
+class WriteBehind(RowCache):
     """The rows of one timestamped store that were read or written lately.
 
     The dicts are filled by functions that hold on to them: they are never replaced.
@@ -227,7 +227,7 @@ class WriteBehind(RowMirror):
             self.encoded,
             self._type,
             self._codec.encode_value,
-            partial(unfit_value, self._codec.store),
+            partial(value_serialization_error, self._codec.store),
             direct,
             **names,
         )

@@ -17,7 +17,7 @@ from typing import Protocol
 from logstate.contracts.errors import RestoreError
 
 
-class NotedBatch(Protocol):
+class RecordedBatch(Protocol):
     """What a view says of the batch that it had last."""
 
     @property
@@ -26,7 +26,7 @@ class NotedBatch(Protocol):
     def notes_every_batch(self) -> bool: ...
 
 
-def check_follows(path: Path, noted: NotedBatch | None, batch_id: int) -> None:
+def check_follows(path: Path, noted: RecordedBatch | None, batch_id: int) -> None:
     """``noted`` is None where there is no view yet.
 
     Raises RestoreError if batches are missing between.

@@ -217,7 +217,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
 
-class PastChangeReader(DataSourceReader):
+class HistoricalChangeReader(DataSourceReader):
     """The change feed as a table: from ``startingOffsets`` up to the cut."""
 
     def __init__(

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import datasource as spark
 
 from logstate.changelog.reading.blocks import Block
-from logstate.changelog.reading.sought_keys import ENCODERS
+from logstate.changelog.reading.lookup_keys import ENCODERS
 from logstate.changelog.reading.tables import Column, StoreTable
 
 #: filters compare these in Arrow as they do in Spark

@@ -31,9 +31,9 @@ from logstate.changelog.offline.backfill import Filling, open_backfill
 from logstate.changelog.offline.store_rows import LoggedRow, Row, StoreRows
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.spark.first_line import message_first
+from logstate.contracts.clients import Admin, NewTopic
 from logstate.contracts.errors import BrokerError, ConfigError
 from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, NewTopic
 from logstate.contracts.serde import Serde
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import log_bounds, read_partition

@@ -20,7 +20,7 @@ from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import parse_options
 from logstate.changelog.reading.tables import arrow_schema, table_of
 from logstate.changelog.spark.change_batches import change_schema
-from logstate.changelog.spark.change_reader import ChangeReader, PastChangeReader
+from logstate.changelog.spark.change_reader import ChangeReader, HistoricalChangeReader
 from logstate.changelog.spark.feed_source import FeedSource, with_source
 from logstate.changelog.spark.first_line import message_first
 from logstate.changelog.spark.read_limits import HAS_READ_LIMITS
@@ -59,7 +59,7 @@ class LogstateDataSource(DataSource):
         self._check(schema)
         source, ends = self._found(), self._cut_ends()
         if self._parsed.read_change_feed:
-            return PastChangeReader(self._parsed, source, ends.positions)
+            return HistoricalChangeReader(self._parsed, source, ends.positions)
         return table_reader(self._parsed, source, ends)
 
     @message_first

@@ -40,7 +40,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from logstate.changelog.reading.tables import KEY_BYTES
-from logstate.changelog.spark.batch_sequence import NotedBatch, check_follows
+from logstate.changelog.spark.batch_sequence import RecordedBatch, check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
 from logstate.changelog.spark.feed_source import (
     FeedSource,
@@ -57,7 +57,7 @@ from logstate.changelog.spark.retention import (
 )
 from logstate.contracts.errors import ConfigError
 
-S = TypeVar("S", bound=NotedBatch | None)
+S = TypeVar("S", bound=RecordedBatch | None)
 
 #: a column that only the feeds of versioned stores have
 _VERSIONED = "valid_from"

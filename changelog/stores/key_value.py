@@ -14,7 +14,10 @@ from typing import Any, Generic, TypeVar
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
-from logstate.changelog.rows.unfit_parts import unfit_key, unfit_value
+from logstate.changelog.rows.serialization_errors import (
+    key_serialization_error,
+    value_serialization_error,
+)
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import Entries, StoreSpec, pairs_of
@@ -149,11 +152,11 @@ class KeyValueStore(KeyValueReads[K, V]):
             try:
                 row_key = encode_key(key)
             except Exception as error:  # noqa: BLE001  serdes raise anything
-                raise unfit_key(name, key, error) from error.__cause__
+                raise key_serialization_error(name, key, error) from error.__cause__
             try:
                 row = None if value is None else encode_value(value)
             except Exception as error:  # noqa: BLE001
-                raise unfit_value(name, error) from error.__cause__
+                raise value_serialization_error(name, error) from error.__cause__
             put_row(row_key, row)
             log(row_key, (row_key, row, context.timestamp, None))
 
@@ -175,7 +178,7 @@ def _bound_get(
         try:
             row_key = encode_key(key)
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(store, key, error) from error.__cause__
+            raise key_serialization_error(store, key, error) from error.__cause__
         row = get_row(row_key)
         return None if row is None else decode_row(row)
 

@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 
 from logstate.changelog.rows.row_codec import value_of
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
-from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows
+from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.key_value import KeyValueStore
 from logstate.contracts.processing import TaskContext
@@ -64,7 +64,7 @@ class EntryRows:
         return ((key[1:], row[8:]) for key, row in rows)
 
 
-class LruStore(KeyValueStore[K, V], RowMirror):
+class LruStore(KeyValueStore[K, V], RowCache):
     """A key-value store of at most ``spec.capacity`` entries."""
 
     def __init__(
@@ -118,7 +118,7 @@ class LruStore(KeyValueStore[K, V], RowMirror):
             try:
                 row_key = encode_key(key)
             except Exception as error:  # noqa: BLE001  serdes raise anything
-                raise unfit_key(name, key, error) from error.__cause__
+                raise key_serialization_error(name, key, error) from error.__cause__
             row, data, timestamp, headers = encode(value)
             self._put_row(row_key, row, is_restored=False)
             write = LoggedWrite(row_key, data, timestamp, headers)

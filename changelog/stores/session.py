@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec, decode_headers
 from logstate.changelog.rows.rows import ReadableRows
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.record_parts import shown
@@ -51,7 +51,7 @@ class SessionReads(SegmentedReads[K, V]):
         try:
             raw = self.codec.encode_key(key)
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(self.codec.store, key, error) from error.__cause__
+            raise key_serialization_error(self.codec.store, key, error) from error.__cause__
         rows = self._rows_of_key(raw, earliest_end_ms, MAX_TIME_MS, reverse=reverse)
         if self._is_in_memory:
             rows = sorted(rows, key=lambda placed: (placed[0], -placed[1]), reverse=reverse)

@@ -20,7 +20,7 @@ from logstate.changelog.rows.deferred_values import can_keep
 from logstate.changelog.rows.row_codec import value_of
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.write_behind import WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.key_value import KeyValueStore
@@ -87,7 +87,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             try:
                 row_key = encode_key(key)
             except Exception as error:  # noqa: BLE001  serdes raise anything
-                raise unfit_key(name, key, error) from error.__cause__
+                raise key_serialization_error(name, key, error) from error.__cause__
             stored, data, timestamp, headers = encode(row)
             put_row(row_key, stored)
             log(row_key, (row_key, data, timestamp, headers))
@@ -99,5 +99,5 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         )
         rows.mirror(behind)
         self.get, self.get_row = behind.bound_reads(self.get)
-        refused = partial(unfit_key, name)
-        return behind.bound_put(direct, encode_key=encode_key, unfit_key=refused)
+        refused = partial(key_serialization_error, name)
+        return behind.bound_put(direct, encode_key=encode_key, key_serialization_error=refused)

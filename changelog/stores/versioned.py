@@ -19,7 +19,10 @@ from typing import TypeVar
 from logstate.changelog.rows.row_codec import row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
-from logstate.changelog.rows.unfit_parts import unfit_key, unfit_value
+from logstate.changelog.rows.serialization_errors import (
+    key_serialization_error,
+    value_serialization_error,
+)
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time, with_newest
 from logstate.changelog.stores.versioned_reads import (
@@ -86,11 +89,11 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         try:
             raw = self.codec.encode_key(key)
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(self.name, key, error) from error.__cause__
+            raise key_serialization_error(self.name, key, error) from error.__cause__
         try:
             data = None if value is None else self.codec.encode_value(value)
         except Exception as error:  # noqa: BLE001
-            raise unfit_value(self.name, error) from error.__cause__
+            raise value_serialization_error(self.name, error) from error.__cause__
         return self._put(raw, data, timestamp)
 
     def latest_bytes(self, key: K) -> bytes | None:

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec, VersionedRecord
@@ -79,7 +79,7 @@ class VersionedReads(Generic[K, V]):
         try:
             raw = self.codec.encode_key(key)
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(self.codec.store, key, error) from error.__cause__
+            raise key_serialization_error(self.codec.store, key, error) from error.__cause__
         latest = self._reads.get(LATEST + raw)
         if latest is not None:
             valid_from = valid_from_of(latest)

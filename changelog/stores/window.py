@@ -15,7 +15,7 @@ from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.row_writer import EncodedRow
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.sequence import next_number
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.write_behind import PutText, WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
@@ -71,7 +71,7 @@ class WindowReads(SegmentedReads[K, V]):
         try:
             raw = self.codec.encode_key(key)
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(self.codec.store, key, error) from error.__cause__
+            raise key_serialization_error(self.codec.store, key, error) from error.__cause__
         rows = self._rows_of_key(raw, from_ms, to_ms, reverse=reverse)
         return ((start_ms, decode_row(row)) for start_ms, _, row in rows)
 

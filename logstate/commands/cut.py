@@ -17,7 +17,7 @@ from logstate.changelog.cuts.named_cuts import (
     create_cut,
     delete_cut,
     find_cut,
-    half_made_cuts,
+    incomplete_cuts,
     list_cuts,
 )
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
@@ -91,12 +91,12 @@ def list_(
     """The cuts that are kept, oldest first."""
     kafka = client_settings(command_config)
     cuts = list_cuts(bootstrap, application_id, kafka=kafka)
-    half_made = half_made_cuts(bootstrap, application_id, kafka=kafka)
+    incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
     if as_json:
         rows = [_plain(one) for one in cuts]
-        print_json({"application_id": application_id, "cuts": rows, "half_made": half_made})
+        print_json({"application_id": application_id, "cuts": rows, "half_made": incomplete})
     else:
-        print_table(_table(cuts, half_made))
+        print_table(_table(cuts, incomplete))
 
 
 @app.command("show")
@@ -172,12 +172,12 @@ def _show(found: NamedCut, *, as_json: bool) -> None:
     print_table(table)
 
 
-def _table(cuts: list[NamedCut], half_made: list[str]) -> Table:
+def _table(cuts: list[NamedCut], incomplete: list[str]) -> Table:
     table = Table("cut", "taken", "kept until", "stores", "records")
     for one in cuts:
         taken, stores = _date(one.cut.taken_at_ms), ", ".join(one.stores)
         table.add_row(one.name, taken, _until(one), stores, f"{one.records:,}")
-    for name in half_made:
+    for name in incomplete:
         table.add_row(name, "", "being made, or left half made", "", "")
     return table
 

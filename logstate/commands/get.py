@@ -27,7 +27,7 @@ from logstate.commands.stored_logs import (
 )
 from logstate.commands.stored_state import client_settings, registry_settings
 from logstate.contracts.partitioner import partition_of
-from logstate.serdes.described_keys import SoughtKey, sought_key
+from logstate.serdes.described_keys import LookupKey, sought_key
 
 #: exit status where the store has nothing for the key
 NO_ROW = 6
@@ -75,7 +75,7 @@ def _rows(
     settings: dict[str, str],
     stored: Stored,
     log: StoredLog,
-    wanted: SoughtKey,
+    wanted: LookupKey,
     reader: RecordReader,
 ) -> list[Shown]:
     """Of the first partition that has the key: a key lives in one."""

@@ -7,7 +7,7 @@ from rich.table import Table
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Stopped
 from logstate.commands.printing import fail, print_json, print_table, print_text
 from logstate.commands.stored_state import with_manifest
-from logstate.contracts.seams import Admin, run_steps
+from logstate.contracts.clients import Admin, run_steps
 from logstate.topics import handover as handovers
 from logstate.topics.manifest_changes import Manifest
 

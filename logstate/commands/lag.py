@@ -9,7 +9,7 @@ from rich.table import Table
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import client_settings, with_manifest
-from logstate.contracts.seams import Admin, run_steps
+from logstate.contracts.clients import Admin, run_steps
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topics.committed_lag import committed_lags
 from logstate.topics.manifest_changes import Manifest

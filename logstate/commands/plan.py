@@ -10,7 +10,7 @@ from logstate.commands.changes import STATUS, for_programs, print_changes
 from logstate.commands.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
 from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import decisions, with_manifest
-from logstate.contracts.seams import Admin, run_steps
+from logstate.contracts.clients import Admin, run_steps
 from logstate.topics import preview as previews
 from logstate.topics.manifest_changes import Manifest
 from logstate.topology.dsl.topology_target import load_topology

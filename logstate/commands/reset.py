@@ -19,8 +19,8 @@ from logstate.commands.stored_state import (
     topics_of_namesakes,
     with_manifest,
 )
+from logstate.contracts.clients import Admin, Cluster, run_steps
 from logstate.contracts.errors import RestoreError
-from logstate.contracts.seams import Admin, Cluster, run_steps
 from logstate.contracts.topic_names import offline_transactional_id
 from logstate.topics import reset as resets
 from logstate.topics.manifest_changes import Manifest

@@ -12,9 +12,9 @@ from rich.table import Table
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import client_settings, cluster_of, with_manifest
+from logstate.contracts.clients import Admin, run_steps
 from logstate.contracts.clock import SystemClock
-from logstate.contracts.seams import Admin, run_steps
-from logstate.directory.onlooker import Seen, TaskSeen, look, tasks_of
+from logstate.directory.instance_info import InstanceInfo, TaskInfo, look, tasks_of
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topics.committed_lag import CommittedLag, committed_lags
 from logstate.topics.manifest_changes import Manifest
@@ -39,7 +39,9 @@ def status(
     ask = partial(committed_offsets, settings, application_id)
     cluster = cluster_of(bootstrap, command_config)
 
-    def find(admin: Admin, stored: Manifest | None) -> tuple[list[CommittedLag], list[Seen]]:
+    def find(
+        admin: Admin, stored: Manifest | None
+    ) -> tuple[list[CommittedLag], list[InstanceInfo]]:
         behind = run_steps(committed_lags(admin, ask, application_id, stored))
         return behind, look(application_id, cluster, admin, SystemClock())
 
@@ -52,14 +54,14 @@ def status(
     raise typer.Exit(0 if all_runs(seen, tasks) else NOT_ALL_RUNS)
 
 
-def all_runs(seen: Sequence[Seen], tasks: Sequence[TaskSeen]) -> bool:
+def all_runs(seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo]) -> bool:
     """Whether there are tasks, and every one of them runs on an instance that is alive."""
     is_whole = all(one.is_alive for one in seen) and all(one.stage == "running" for one in tasks)
     return bool(tasks) and is_whole
 
 
 def as_plain_data(
-    seen: Sequence[Seen], tasks: Sequence[TaskSeen], behind: Sequence[CommittedLag]
+    seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo], behind: Sequence[CommittedLag]
 ) -> dict[str, Any]:
     """For programs."""
     return {
@@ -82,7 +84,9 @@ def as_plain_data(
     }
 
 
-def _print(seen: Sequence[Seen], tasks: Sequence[TaskSeen], behind: Sequence[CommittedLag]) -> None:
+def _print(
+    seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo], behind: Sequence[CommittedLag]
+) -> None:
     if seen:
         table = Table("instance", "address", "", "workers", "rack", "version", "tasks")
         for entry, is_alive in seen:
@@ -98,7 +102,7 @@ def _print(seen: Sequence[Seen], tasks: Sequence[TaskSeen], behind: Sequence[Com
     print_text(f"{sum(one.lag for one in behind):,} behind in {len(behind)} partitions")
 
 
-def _print_tasks(tasks: Sequence[TaskSeen]) -> None:
+def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
     table = Table("task", "stage", "instance", "behind", "to restore", "standbys", "remark")
     for one in tasks:
         lag = "" if one.lag is None else f"{one.lag:,}"

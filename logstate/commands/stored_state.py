@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from logstate.changelog.directory import StateDirectory
+from logstate.contracts.clients import Admin, Cluster, run_steps
 from logstate.contracts.clock import SystemClock
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.seams import Admin, Cluster, run_steps
-from logstate.contracts.topic_names import namesakes
+from logstate.contracts.topic_names import conflicting_topics
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import check_answered
 from logstate.topics.manifest_changes import Manifest
@@ -60,7 +60,7 @@ def topics_of_namesakes(
     """
     wanted = set(topics)
     found: dict[str, str] = {}
-    for other in sorted(namesakes(application_id, admin.topic_names())):
+    for other in sorted(conflicting_topics(application_id, admin.topic_names())):
         if any(topic.startswith(f"{other}-") for topic in wanted):
             stored = manifest_of(other)
             own = set() if stored is None else internal_topics(other, stored)
@@ -101,9 +101,9 @@ def pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def decisions(renamed: Iterable[str] | None, forget: Iterable[str] | None) -> Decisions:
+def decisions(renamed: Iterable[str] | None, forget: Iterable[str] | None) -> MigrationOptions:
     """What options of a command say about stored names."""
-    return Decisions(dict(map(pair, renamed or ())), frozenset(forget or ()))
+    return MigrationOptions(dict(map(pair, renamed or ())), frozenset(forget or ()))
 
 
 def target(text: str) -> Target:

@@ -9,7 +9,7 @@ from rich.table import Table
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.commands.printing import fail, print_json, print_table
 from logstate.commands.stored_state import with_manifest
-from logstate.contracts.seams import Admin
+from logstate.contracts.clients import Admin
 from logstate.topics.manifest_changes import Entry, Manifest
 
 

@@ -20,9 +20,9 @@ from logstate.commands.shown_records import (
 )
 from logstate.commands.stored_logs import Stored, log_of_entry, stored_by, stored_log, suggestion
 from logstate.commands.stored_state import client_settings, cluster_of, registry_settings
+from logstate.contracts.clients import LogConsumer
 from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import LogConsumer
 from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics, read_partition
 
 #: records that are shown where neither --limit nor --from-beginning says how many

@@ -12,12 +12,12 @@ from logstate.commands.options import Bootstrap, CommandConfig, Forget, Json, Re
 from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import decisions, pair, with_manifest
 from logstate.contracts import setting_rules as rules
+from logstate.contracts.clients import Admin, run_steps
 from logstate.contracts.compatibility import Verdict, worst
 from logstate.contracts.errors import UpgradeError, check
-from logstate.contracts.seams import Admin, run_steps
 from logstate.directory.directory_link import DirectoryTopic
 from logstate.topics.manifest_changes import Manifest
-from logstate.topics.topics_ahead import TopicAhead, TopicsAhead, topics_ahead
+from logstate.topics.required_topics import RequiredTopic, RequiredTopics, topics_ahead
 from logstate.topology.dsl.topology_target import load_topology
 
 #: exit status where a start would be refused, as of comparisons
@@ -65,7 +65,7 @@ def create(
     topology = load_topology(wanted)
     meeting = DirectoryTopic(application_id, replication_factor, overrides)
 
-    def carry_out(admin: Admin, stored: Manifest | None) -> TopicsAhead:
+    def carry_out(admin: Admin, stored: Manifest | None) -> RequiredTopics:
         found = run_steps(
             topics_ahead(
                 admin,
@@ -95,7 +95,7 @@ def create(
     raise typer.Exit(REFUSED if found.is_refused else 0)
 
 
-def _as_plain_data(found: TopicsAhead, *, is_done: bool) -> dict[str, Any]:
+def _as_plain_data(found: RequiredTopics, *, is_done: bool) -> dict[str, Any]:
     return {
         "topics": [
             {
@@ -116,7 +116,7 @@ def _as_plain_data(found: TopicsAhead, *, is_done: bool) -> dict[str, Any]:
     }
 
 
-def _print(found: TopicsAhead, *, is_done: bool) -> None:
+def _print(found: RequiredTopics, *, is_done: bool) -> None:
     table = Table("topic", "partitions", "replication", "configuration", "", show_lines=True)
     for one in found.topics:
         topic = one.topic
@@ -128,7 +128,7 @@ def _print(found: TopicsAhead, *, is_done: bool) -> None:
         print_text(line)
 
 
-def _state(one: TopicAhead, is_done: bool) -> str:
+def _state(one: RequiredTopic, is_done: bool) -> str:
     if one.problem:
         return f"refused: {one.problem}"
     if not one.exists:

@@ -1,6 +1,6 @@
 """Commit: what must happen in order, as one list of steps.
 
 Imports task, topics and what is below them; never restore or queries. `transaction` is the
-producer, `outlet` says where outputs go meanwhile, `maintenance` what is done between commits.
-Start with `commit`.
+producer, `output_buffer` says where outputs go meanwhile, `maintenance` what is done between
+commits. Start with `commit`.
 """

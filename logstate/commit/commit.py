@@ -11,7 +11,7 @@
     6  only now the rows become the committed view; RocksDB takes them over later, in one write
     7  the outputs that waited begin the next transaction
 
-Between 2 and 7 records may be processed (:mod:`logstate.commit.commit_under_way`).
+Between 2 and 7 records may be processed (:mod:`logstate.commit.in_flight_commit`).
 A crash between any two steps leaves either everything of the commit or nothing of it on the log:
 before 5 the transaction is aborted (by the next owner of its id, or its time-out), after 5 the
 changelogs hold what the local rows lack, and a replay from the stored position brings it.
@@ -26,11 +26,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from logstate.changelog.cut import Writer, cut_key, encode_task_cut
-from logstate.commit.outlet import NO_TIMESTAMP, Outlet
+from logstate.commit.output_buffer import NO_TIMESTAMP, OutputBuffer
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import GroupConsumer, PlainProducer, Step, Steps
 from logstate.contracts.errors import AbortableError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
-from logstate.contracts.seams import GroupConsumer, PlainProducer, Step, Steps
 from logstate.contracts.topic_names import cuts_topic
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_commit import TaskCommit, processor_times
@@ -67,7 +67,7 @@ class Committer:
         self._plan = plan
         self._consumer = consumer
         self._transactions = transactions
-        self.outlet = Outlet(plan, transactions, outputs)
+        self.output_buffer = OutputBuffer(plan, transactions, outputs)
         #: sub-topologies whose tasks record in the cuts topic what they have read
         self._feeding = feeding(plan)
         self._member_id = ""
@@ -85,12 +85,12 @@ class Committer:
         commits = [owned.task.freeze() for owned in tasks]  # 1
         logged: dict[tuple[str, str], int] = {}
         for commit in commits:  # 2
-            yield from self.outlet.send(commit.outputs)
-        self.outlet.defer()
+            yield from self.output_buffer.send(commit.outputs)
+        self.output_buffer.defer()
         yield from self._transactions.begin()
         for commit in commits:
             yield from self._produce_changelogs(commit, logged)
-        yield from self.outlet.flush()
+        yield from self.output_buffer.flush()
         delivered = yield from self._transactions.flush()  # 3
         positions = [self._positions(commit, delivered) for commit in commits]
         offsets, cut_records = yield from self._offsets(tasks, commits, positions)
@@ -102,7 +102,7 @@ class Committer:
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
             owned.task.committed(commit, position)
             owned.is_recorded = True
-        yield from self.outlet.release()  # 7
+        yield from self.output_buffer.release()  # 7
         metadata_of = {tp: text for tp, (_, text) in offsets.items()}
         return CommitReport(
             logged, {tp: o for tp, (o, _) in offsets.items()}, metadata_of, cut_records

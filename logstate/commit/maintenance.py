@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from logstate.changelog.state import TaskState
+from logstate.contracts.clients import Admin, Step, Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
 from logstate.topics.bound_plan import BoundPlan

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from logstate.contracts.clients import PlainProducer
 from logstate.contracts.errors import FencedError
 from logstate.contracts.records import ProducedFields, TopicPartition
-from logstate.contracts.seams import PlainProducer
 
 T = TypeVar("T")
 

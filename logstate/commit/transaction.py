@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from logstate.contracts.clients import Cluster, Step, Steps, TransactionalProducer
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     AbortableError,
@@ -26,7 +27,6 @@ from logstate.contracts.errors import (
     RetriableError,
 )
 from logstate.contracts.records import ProducedFields, TopicPartition
-from logstate.contracts.seams import Cluster, Step, Steps, TransactionalProducer
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Decisions:
+class MigrationOptions:
     """What the user said about stored things that the topology does not name."""
 
     #: name that is stored -> name that is declared
@@ -67,7 +67,7 @@ class Decisions:
             yield f"forget must be a set of names, such as {{'counts'}}; got {shown(forget)}"
 
 
-NOTHING_DECIDED = Decisions()
+NOTHING_DECIDED = MigrationOptions()
 
 
 def worst(changes: Iterable[Change]) -> Verdict:

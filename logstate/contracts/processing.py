@@ -79,7 +79,7 @@ class EmitIntervals:
 
 
 #: where nobody who runs the topology says anything
-UNSAID = EmitIntervals()
+DEFAULT_EMIT_INTERVALS = EmitIntervals()
 
 
 class TimeCell:
@@ -185,7 +185,7 @@ class _Uncounted:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ApplicationContext:
     """What a task may tell its processors of the application that it belongs to."""
 
     #: the application's settings, without those of its clients, which may be secrets
@@ -197,10 +197,10 @@ class Surroundings:
 
 
 #: of tasks that no application runs
-ALONE = Surroundings()
+NO_APPLICATION = ApplicationContext()
 
 
-class HeldBack(Protocol):
+class CommitBuffered(Protocol):
     """Results an operator holds back until the commit; task state like the rows of a store."""
 
     def emit(self) -> bool:
@@ -235,7 +235,7 @@ class TaskContext(Protocol):
     #: how rarely is looked for what is final
     emit_intervals: EmitIntervals
     #: for processors that ask
-    surroundings: Surroundings
+    application_context: ApplicationContext
     #: what the node that is being compiled has called once all nodes are
     starting: list[Callable[[], None]]
     #: compiled so far; the next record after each commit is compared
@@ -300,7 +300,7 @@ class TaskContext(Protocol):
     def request_commit(self) -> None:
         """Ask for a commit at the next occasion; a hint."""
 
-    def before_commit(self, held: HeldBack) -> None:
+    def before_commit(self, held: CommitBuffered) -> None:
         """Register, while compiling, results that wait for the commit.
 
         Nodes are compiled children first, so the task calls ``emit`` in REVERSE order of
@@ -308,7 +308,7 @@ class TaskContext(Protocol):
         """
 
     @property
-    def held_back(self) -> Sequence[HeldBack]:
+    def held_back(self) -> Sequence[CommitBuffered]:
         """What was registered so far."""
 
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:

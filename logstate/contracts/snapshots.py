@@ -25,7 +25,7 @@ Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 TaskName = Annotated[str, msgspec.Meta(pattern=r"^\d{1,9}_\d{1,9}$")]
 
 
-class Order(msgspec.Struct, frozen=True, tag="order"):
+class SnapshotRequest(msgspec.Struct, frozen=True, tag="order"):
     """What holds from now on, for every worker of the application."""
 
     #: of the attempt; another one is another snapshot
@@ -61,7 +61,7 @@ class Present(msgspec.Struct, frozen=True, tag="present"):
     shape: dict[Number, SubShape]
 
 
-class Note(msgspec.Struct, frozen=True, tag="note"):
+class SnapshotNote(msgspec.Struct, frozen=True, tag="note"):
     """What a task has committed at its mark: input topic -> next offset and metadata."""
 
     id: str
@@ -71,7 +71,7 @@ class Note(msgspec.Struct, frozen=True, tag="note"):
     cut_record: bytes | None = None
 
 
-Message = Order | Present | Note
+Message = SnapshotRequest | Present | SnapshotNote
 
 
 def encode_message(message: Message) -> bytes:

@@ -79,12 +79,12 @@ def application_of_cuts_topic(topic: str) -> str | None:
     return None if application_id in ("", topic) else application_id
 
 
-def namesakes(application_id: str, topics: Iterable[str]) -> set[str]:
+def conflicting_topics(application_id: str, topics: Iterable[str]) -> set[str]:
     """Other applications of these topics that can have a topic of the same name as this one.
 
-    >>> namesakes("shop", ["shop-cuts", "shop-eu-cuts", "shopping-cuts", "eu-cuts"])
+    >>> conflicting_topics("shop", ["shop-cuts", "shop-eu-cuts", "shopping-cuts", "eu-cuts"])
     {'shop-eu'}
-    >>> namesakes("shop-eu", ["shop-cuts", "shop-eu-cuts", "eu-cuts"])
+    >>> conflicting_topics("shop-eu", ["shop-cuts", "shop-eu-cuts", "eu-cuts"])
     {'shop'}
     """
     found = {application_of_cuts_topic(topic) or application_id for topic in topics}
@@ -104,10 +104,10 @@ def shorter_ids(application_id: str) -> list[str]:
     return ["-".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def clash(topic: str, topics: Iterable[str]) -> str:
+def name_conflict(topic: str, topics: Iterable[str]) -> str:
     """Why brokers do not make a topic beside these, if they do not.
 
-    >>> clash("my_app-cuts", ["my.app-cuts", "orders"])[:66]
+    >>> name_conflict("my_app-cuts", ["my.app-cuts", "orders"])[:66]
     "topic 'my_app-cuts' cannot be made: there is 'my.app-cuts', which "
     """
     for other in topics:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
-from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
-from logstate.contracts.processing import UNSAID, EmitIntervals
+from logstate.contracts.compatibility import NOTHING_DECIDED, MigrationOptions
+from logstate.contracts.processing import DEFAULT_EMIT_INTERVALS, EmitIntervals
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
@@ -98,10 +98,10 @@ class WorkerConfig:
     #: how fast a worker reads for its standbys, in bytes of keys and values; None: as it can
     standby_bytes_per_s: int | None = None
     #: how rarely is looked for what is final, where the application says so
-    emit_intervals: EmitIntervals = UNSAID
+    emit_intervals: EmitIntervals = DEFAULT_EMIT_INTERVALS
     #: what a task does for which committed state is missing
     on_state_loss: OnStateLoss = "fail"
     #: what was decided about stored state that the topology no longer names
-    decisions: Decisions = NOTHING_DECIDED
+    decisions: MigrationOptions = NOTHING_DECIDED
     #: what processors are told of the application's settings
     application_config: Mapping[str, Any] = field(default_factory=dict)

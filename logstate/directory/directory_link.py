@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
 from logstate.contracts.clock import Clock, pause
 from logstate.contracts.errors import LogstateError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.claims import Claims
 from logstate.directory.entries import (

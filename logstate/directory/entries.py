@@ -50,7 +50,7 @@ class TaskEntry(msgspec.Struct, frozen=True):
     positions: dict[Text, Count] = {}
 
 
-class Figures(msgspec.Struct, frozen=True):
+class InstanceMetrics(msgspec.Struct, frozen=True):
     """What an instance has counted since its start; readers make rates of two of them."""
 
     #: records taken from inputs and repartition topics
@@ -101,7 +101,7 @@ class InstanceEntry(msgspec.Struct, frozen=True):
     returns_within_ms: Annotated[int, msgspec.Meta(ge=0, le=86_400_000)] = 0
     #: tasks of others whose state it follows -> offsets that it lacks; None: it begins
     standbys: dict[TaskName, Count | None] = {}
-    figures: Figures = Figures()
+    figures: InstanceMetrics = InstanceMetrics()
     #: the next offset of the directory that it had read when it wrote this
     position: Count = 0
     #: by the token (:func:`signed`); the last field, of every version
@@ -122,7 +122,7 @@ class InstanceEntry(msgspec.Struct, frozen=True):
         tasks = {t: TaskEntry(e.claim, e.stage, e.is_readable) for t, e in self.tasks.items()}
         standbys: dict[str, int | None] = dict.fromkeys(self.standbys)
         return msgspec.structs.replace(
-            self, tasks=tasks, standbys=standbys, figures=Figures(), position=0
+            self, tasks=tasks, standbys=standbys, figures=InstanceMetrics(), position=0
         )
 
     def without_claims(self) -> InstanceEntry:

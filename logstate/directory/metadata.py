@@ -9,7 +9,7 @@ from typing import Any
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
-from logstate.directory.entries import Figures, InstanceEntry, TaskEntry
+from logstate.directory.entries import InstanceEntry, InstanceMetrics, TaskEntry
 from logstate.directory.known_instances import KnownInstances, Owner
 
 
@@ -33,7 +33,7 @@ class StreamsMetadata:
     #: tasks of others whose state it copies -> offsets of changelogs that it lacks; None: not known
     standbys: Mapping[str, int | None]
     #: what it has counted since its start
-    figures: Figures
+    figures: InstanceMetrics
     #: since it was heard of, by the clock of whoever asks
     silent_ms: float
 

@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
 from logstate.contracts.clock import Clock, pause
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
 from logstate.contracts.snapshots import (
     Message,
-    Note,
-    Order,
     Present,
+    SnapshotNote,
+    SnapshotRequest,
     SubShape,
     decode_message,
     encode_message,
@@ -52,8 +52,8 @@ _CONFIG = {
 class Ordered(Protocol):
     """The marks of a worker, as far as its ear knows them."""
 
-    wanted: Order | None
-    notes: deque[Note]
+    wanted: SnapshotRequest | None
+    notes: deque[SnapshotNote]
     shape: Mapping[int, SubShape]
 
 
@@ -161,7 +161,7 @@ class SnapshotLink:
             raise LogstateError(f"{self._topic.partition} was made anew")
         heard = [decode_message(r.value() or b"") for r in polled.records.get(self._where, ())]
         for order in heard:
-            if isinstance(order, Order) and _counts(order, marks.wanted):
+            if isinstance(order, SnapshotRequest) and _counts(order, marks.wanted):
                 # First it holds, then it is said.
                 marks.wanted = order
                 answers.append(Present(order.id, order.step, self._running(), dict(marks.shape)))
@@ -181,7 +181,7 @@ class SnapshotLink:
         self._producer.flush()
 
 
-def _counts(order: Order, newest: Order | None) -> bool:
+def _counts(order: SnapshotRequest, newest: SnapshotRequest | None) -> bool:
     """Of two who take snapshots the later one goes on; the end of the other is not its end."""
     return not order.is_over or newest is None or newest.id == order.id
 

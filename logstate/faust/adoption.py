@@ -28,14 +28,14 @@ from typing import Any
 
 import faust
 
+from logstate.contracts.clients import Committed, TopicDescription, run_steps
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RestoreError, UpgradeError
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
-from logstate.contracts.seams import Committed, TopicDescription, run_steps
 from logstate.contracts.topic_names import cuts_topic
 from logstate.faust.table_rows import FaustTable, StoreRows, tables_of, window_problem
 from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.commit_for_nobody import commit_for_nobody
+from logstate.kafka.commit_without_members import commit_without_members
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import latest_records, log_bounds, read_partition
 from logstate.topics.bound_plan import BoundPlan
@@ -105,7 +105,7 @@ def adopt(
         settings = {"bootstrap.servers": bootstrap, **(config or {})}
         offsets = _offsets(settings, plan)
         _check_regrouped_were_read(settings, admin, plan)
-        commit_for_nobody(settings, application_id, offsets)
+        commit_without_members(settings, application_id, offsets)
         required = required_topics(plan, replication_factor, topic_config or {})
         logs = {plan.changelog_topics[pair.store] for pair in pairs}
         _create(admin, [one for one in required if one.name in logs], existing)
@@ -369,7 +369,7 @@ class _Adoption:
 
     def _check_nobody_came(self) -> None:
         """Raises where Faust has run meanwhile: then the rows are not those of the offsets."""
-        commit_for_nobody(self._settings, self._plan.application_id, self._offsets)
+        commit_without_members(self._settings, self._plan.application_id, self._offsets)
         bounds = log_bounds(self._settings, self._ends)
         grown = [str(tp) for tp, end in self._ends.items() if bounds[tp].end != end]
         if grown:

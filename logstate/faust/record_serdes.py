@@ -21,7 +21,7 @@ from faust.serializers.registry import Registry
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.json_schema import json_schema
-from logstate.serdes.sameness import difference
+from logstate.serdes.round_trip import difference
 
 T = TypeVar("T")
 R = TypeVar("R", bound=faust.Record)

@@ -13,7 +13,6 @@ import msgspec
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
-from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
 from logstate.http.client import READ_PATH
 from logstate.http.cursors import Cursors
@@ -36,18 +35,19 @@ from logstate.http.parameters import (
     read_of_key,
     read_of_range,
 )
+from logstate.http.query_handler import QueryHandler
 from logstate.http.read_endpoint import ReadEndpoint
 from logstate.http.remote_store import RemoteStore
 from logstate.http.responses import (
     Reason,
     StreamOf,
-    answered,
     error_event,
+    error_response,
+    handle_errors,
     health,
     json_response,
     ndjson_response,
-    nobody,
-    refused,
+    unauthorized,
 )
 from logstate.http.routes import WholePathRoute, no_route
 from logstate.http.threads import Threads
@@ -101,7 +101,7 @@ class Served(Protocol):
 class AsgiService:
     """The routes; each blocking read runs in a thread."""
 
-    def __init__(self, served: Served, answers: Answers) -> None:
+    def __init__(self, served: Served, answers: QueryHandler) -> None:
         self._served = served
         self._answers = answers
         token = answers.serving.token
@@ -148,23 +148,27 @@ class AsgiService:
         """For everybody, and answered however many others wait."""
 
         async def endpoint(_request: Request) -> Response:
-            return await self._probes.run(answered, lambda _: health(found()), None)
+            return await self._probes.run(handle_errors, lambda _: health(found()), None)
 
         return endpoint
 
     def _of(self, handler: Callable[[Request], Response], threads: Threads) -> Any:
         async def endpoint(request: Request) -> Response:
             if not self._may(request.scope):
-                return nobody()
+                return unauthorized()
             if (refusal := self._misnamed(request.scope)) is not None:
                 return refusal
             if self._requests >= _REQUESTS_MAX:
-                return refused(503, f"{self._requests} requests are being answered: try again")
+                return error_response(
+                    503, f"{self._requests} requests are being answered: try again"
+                )
             self._requests += 1
             try:
-                return await threads.run(answered, handler, request)
+                return await threads.run(handle_errors, handler, request)
             except asyncio.CancelledError:  # by the server, when it ends
-                return refused(503, "this instance ends before it has an answer: ask another one")
+                return error_response(
+                    503, "this instance ends before it has an answer: ask another one"
+                )
             finally:
                 self._requests -= 1
 
@@ -189,7 +193,7 @@ class AsgiService:
         host = host_of(given.decode("latin-1"))
         if not host or host in self._hosts or is_loopback(host):
             return None
-        return refused(
+        return error_response(
             421,
             f"the request names the host {host!r:.100}, and this instance answers this machine only"
             " (serve= has a loopback address and no token). Ask it by that address; a proxy's name"
@@ -280,12 +284,12 @@ class AsgiService:
     async def _changes(self, request: Request) -> Response:
         """Server-sent events, until the reader goes."""
         if not self._may(request.scope):
-            return nobody()
+            return unauthorized()
         if (misnamed := self._misnamed(request.scope)) is not None:
             return misnamed
         if len(self._streams) >= self._answers.serving.streams:
             refusal = f"{len(self._streams)} streams of changes are open, which is the most"
-            return refused(503, refusal)
+            return error_response(503, refusal)
         opened: Any = None
 
         async def ended() -> None:
@@ -336,7 +340,7 @@ def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> A
         found.append(reader_of(request))
         return Response()
 
-    refusal = answered(open_it, request)
+    refusal = handle_errors(open_it, request)
     return found[0] if found else refusal
 
 

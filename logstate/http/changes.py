@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
+from logstate.contracts.clients import Admin, Cluster
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, LogstateError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Cluster
 from logstate.contracts.serde import record_decoders, row_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import msgspec
 
 from logstate.contracts.errors import UNDECODABLE
-from logstate.http.answers import Answers
 from logstate.http.parameters import BadRequestError
-from logstate.http.responses import answered, nobody, refused
+from logstate.http.query_handler import QueryHandler
+from logstate.http.responses import error_response, handle_errors, unauthorized
 from logstate.http.threads import Threads
 from logstate.http.wire import ReadRequest
 
@@ -37,7 +37,7 @@ class ReadEndpoint:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: QueryHandler,
         may: Callable[[Scope], bool],
         threads: Threads,
         misnamed: Callable[[Scope], Response | None],
@@ -53,13 +53,13 @@ class ReadEndpoint:
 
     async def _response(self, scope: Scope, receive: Receive) -> Response:
         if not self._may(scope):
-            return nobody()
+            return unauthorized()
         body = bytearray()
         try:
             refusal = await self._received(receive, body) or self._misnamed(scope)
             if refusal is not None:
                 return refusal
-            return await self._threads.run(answered, self._reply_to, bytes(body))
+            return await self._threads.run(handle_errors, self._reply_to, bytes(body))
         finally:
             self._held -= len(body)
 
@@ -71,17 +71,17 @@ class ReadEndpoint:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return refused(400, "the request ended before it was whole")
+                        return error_response(400, "the request ended before it was whole")
                     piece = message.get("body", b"")
                     body += piece
                     self._held += len(piece)
                     if self._held > _BODIES_BYTES_MAX:
-                        return refused(503, "requests hold too many bytes: try again")
+                        return error_response(503, "requests hold too many bytes: try again")
                     if len(body) > _BODY_BYTES_MAX:
-                        return refused(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
+                        return error_response(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
                     more = message.get("more_body", False)
         except TimeoutError:
-            return refused(408, f"the request was not here within {self._limit_s:g} s")
+            return error_response(408, f"the request was not here within {self._limit_s:g} s")
         return None
 
     def _reply_to(self, body: bytes) -> Response:

@@ -26,8 +26,8 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.stores import checked_partition
 from logstate.directory.metadata import KeyQueryMetadata, StorePlace
-from logstate.http.answers import Answers, MisdirectedError
 from logstate.http.cursors import CursorGoneError
+from logstate.http.query_handler import MisdirectedError, QueryHandler
 from logstate.http.wire import ReadReply, ReadRequest
 from logstate.queries.found_rows import found_rows
 from logstate.queries.store_reads import StoreReads
@@ -48,7 +48,7 @@ class Asks(Protocol):
     """Sends a request to an instance."""
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
-        """Its reply; raises what :meth:`Answers.reply` raises there, or StoreUnavailableError."""
+        """Its reply. Raises what :meth:`QueryHandler.reply` raises, or StoreUnavailableError."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RemoteStore(StoreReads):
     def __init__(
         self,
         name: str,
-        answers: Answers,
+        answers: QueryHandler,
         asks: Asks,
         timeout: timedelta,
         at_least: Mapping[Any, int],

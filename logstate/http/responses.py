@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import msgspec
 
 from logstate.contracts.errors import LogstateError, SerdeError, StoreError, StoreUnavailableError
-from logstate.http.answers import MisdirectedError
 from logstate.http.changes import ChangesGoneError, NoChangesError
 from logstate.http.cursors import CursorGoneError
 from logstate.http.keys import document
 from logstate.http.parameters import BadRequestError
+from logstate.http.query_handler import MisdirectedError
 from logstate.http.threads import Threads
 
 try:
@@ -98,7 +98,7 @@ def error_event(reason: str) -> bytes:
     return b"event: error\ndata: " + msgspec.json.encode({"error": reason}) + b"\n\n"
 
 
-def refused(status: int, reason: str) -> Response:
+def error_response(status: int, reason: str) -> Response:
     """Not this, and why."""
     response = json_response({"error": reason}, status)
     if status == 503:
@@ -106,20 +106,20 @@ def refused(status: int, reason: str) -> Response:
     return response
 
 
-def nobody() -> Response:
+def unauthorized() -> Response:
     """Of whom it is not known that they may ask."""
-    response = refused(401, "the bearer token is missing or another one")
+    response = error_response(401, "the bearer token is missing or another one")
     response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
 
-def answered(handler: Callable[[Any], Response], request: Any) -> Response:
+def handle_errors(handler: Callable[[Any], Response], request: Any) -> Response:
     """What the handler answers, or the refusal that its error means."""
     try:
         return handler(request)
     except (LogstateError, ImportError) as exc:
         status = next(status for kind, status in _STATUS if isinstance(exc, kind))
-        return refused(status, str(exc))
+        return error_response(status, str(exc))
 
 
 def health(found: Reason) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from logstate.http.responses import refused
+from logstate.http.responses import error_response
 
 try:
     from starlette.exceptions import HTTPException
@@ -31,8 +31,10 @@ def no_route(request: Request, exc: Exception) -> Response:
     path = request.scope["path"]
     if exc.status_code == 405:
         allowed = ", ".join(sorted((exc.headers or {})["Allow"].split(", ")))
-        response = refused(405, f"{request.method} is not for {path!r:.100}: it takes {allowed}")
+        response = error_response(
+            405, f"{request.method} is not for {path!r:.100}: it takes {allowed}"
+        )
         response.headers["Allow"] = allowed
         return response
     paths = [route.path_format for route in request.app.routes if "GET" in (route.methods or ())]
-    return refused(404, f"nothing is at {path!r:.100}: there are {', '.join(paths)}")
+    return error_response(404, f"nothing is at {path!r:.100}: there are {', '.join(paths)}")

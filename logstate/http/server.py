@@ -16,7 +16,7 @@ try:
 
     from logstate.http.connections import Connections, Listener, connections_max
     from logstate.http.deadlines import with_deadlines
-    from logstate.http.responses import refused
+    from logstate.http.responses import error_response
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need a server: pip install 'logstate[http]'.") from error
 
@@ -91,7 +91,9 @@ class Server:
             if scope.get("path") in _PROBES:
                 await app(scope, receive, send)
             elif connections.is_full:
-                response = refused(503, "there are too many connections or requests: try again")
+                response = error_response(
+                    503, "there are too many connections or requests: try again"
+                )
                 response.headers["Connection"] = "close"
                 await response(scope, receive, send)
             else:

@@ -38,14 +38,14 @@ class Read:
 
 
 @dataclass(frozen=True)
-class More:
+class FetchNext:
     """The next part of what a read goes through; ``cursor`` leads to it once."""
 
     cursor: int
 
 
 @dataclass(frozen=True)
-class NoMore:
+class CloseCursor:
     """Nobody wants the rest."""
 
     cursor: int
@@ -61,7 +61,7 @@ class Part:
     cursor: int | None
 
 
-Question = Read | More | NoMore
+Question = Read | FetchNext | CloseCursor
 
 
 class Answers:
@@ -74,11 +74,11 @@ class Answers:
 
     def to(self, number: int, question: Question) -> Any:
         """The answer to a question of this number; raises what the read raises. From any thread."""
-        if isinstance(question, NoMore):
+        if isinstance(question, CloseCursor):
             with self._lock:
                 self._open.pop(question.cursor, None)
             return None
-        if isinstance(question, More):
+        if isinstance(question, FetchNext):
             with self._lock:
                 rows = self._open.pop(question.cursor)
             return self._part(number, rows)
@@ -132,7 +132,7 @@ def _rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
             yield from part.rows
             if part.cursor is None:
                 return
-            part = asked.ask(store, More(part.cursor))
+            part = asked.ask(store, FetchNext(part.cursor))
     finally:
         if part.cursor is not None:
-            asked.tell(NoMore(part.cursor))
+            asked.tell(CloseCursor(part.cursor))

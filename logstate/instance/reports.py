@@ -56,14 +56,14 @@ class WorkerReport:
 
 
 @dataclass(frozen=True)
-class Told:
+class WorkerStatus:
     """A report, and when it came: a monotonic time."""
 
     at_ms: float
     report: WorkerReport
 
 
-def owner_of(told: Mapping[int, Told], task: str) -> int | None:
+def owner_of(told: Mapping[int, WorkerStatus], task: str) -> int | None:
     """Which worker to ask for a task: who runs it, else who can answer, else who has it.
 
     While a task moves, two may tell of it for a moment: the one that told last knows better.
@@ -76,25 +76,25 @@ def owner_of(told: Mapping[int, Told], task: str) -> int | None:
     return max((n for n, one in told.items() if task in one.report.tasks), key=rank, default=None)
 
 
-def copier_of(told: Mapping[int, Told], task: str) -> int | None:
+def copier_of(told: Mapping[int, WorkerStatus], task: str) -> int | None:
     """Which worker has a copy of another instance's task."""
     found = (n for n, one in told.items() if one.report.standbys.get(task) is not None)
     return min(found, default=None)
 
 
-def tasks_of(told: Mapping[int, Told]) -> dict[str, TaskReport]:
+def tasks_of(told: Mapping[int, WorkerStatus]) -> dict[str, TaskReport]:
     """Every task of the instance, as its owner tells of it."""
     return {task: told[owner].report.tasks[task] for task, owner in owners_of(told).items()}
 
 
-def owners_of(told: Mapping[int, Told]) -> dict[str, int]:
+def owners_of(told: Mapping[int, WorkerStatus]) -> dict[str, int]:
     """Every task of the instance, and the worker that :func:`owner_of` names."""
     tasks = {task for one in told.values() for task in one.report.tasks}
     owners = {task: owner_of(told, task) for task in sorted(tasks)}
     return {task: owner for task, owner in owners.items() if owner is not None}
 
 
-def standbys_of(told: Mapping[int, Told]) -> dict[str, int | None]:
+def standbys_of(told: Mapping[int, WorkerStatus]) -> dict[str, int | None]:
     """Every task that a worker copies, and what the copy lacks that :func:`copier_of` names.
 
     None where no worker has a copy that can be read yet.
@@ -104,19 +104,19 @@ def standbys_of(told: Mapping[int, Told]) -> dict[str, int | None]:
     return {t: None if n is None else told[n].report.standbys[t] for t, n in copiers.items()}
 
 
-def task_count(told: Iterable[Told], sub_topology: int) -> int | None:
+def task_count(told: Iterable[WorkerStatus], sub_topology: int) -> int | None:
     """Partitions of a sub-topology; None before a worker knows."""
     counts = (one.report.task_counts.get(sub_topology) for one in told)
     return next((count for count in counts if count is not None), None)
 
 
-def age_ms(told: Told, task: str, now_ms: float) -> float:
+def age_ms(told: WorkerStatus, task: str, now_ms: float) -> float:
     """How old the rows of a task are now."""
     return told.report.tasks[task].age_ms + now_ms - told.at_ms
 
 
 def joint_readiness(
-    told: Mapping[int, Told],
+    told: Mapping[int, WorkerStatus],
     workers: Sequence[int],
     waiting: Mapping[int, str],
     now_ms: float,
@@ -143,7 +143,7 @@ def joint_readiness(
     return Health(True, f"{len(tasks_of(told))} tasks can be read, of {len(workers)} workers")
 
 
-def joint_liveness(told: Mapping[int, Told], now_ms: float) -> Health:
+def joint_liveness(told: Mapping[int, WorkerStatus], now_ms: float) -> Health:
     """Whether only a new start of the instance can help. Workers that died are started anyway."""
     for number, one in sorted(told.items()):
         if not one.report.live:

@@ -24,7 +24,7 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.instance.channel import Channel, Connection
-from logstate.instance.questions import NoMore, Question
+from logstate.instance.questions import CloseCursor, Question
 
 #: a global store makes its first view on request, which may take ten seconds
 ANSWER_S = 15.0
@@ -128,7 +128,7 @@ class WorkerProcess:
             with self._lock:
                 is_to_come = self._asked.pop(number, None) is not None
             if not is_taken and not is_to_come:
-                self.tell(NoMore(number))
+                self.tell(CloseCursor(number))
         raise StoreUnavailableError(
             f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
             " is busy or hangs, and its log says with what. Try again"
@@ -145,7 +145,7 @@ class WorkerProcess:
         if future is not None:
             future.set_result((is_answer, content))
         elif number != _NOBODY:
-            self.tell(NoMore(number))
+            self.tell(CloseCursor(number))
 
     def close(self, why: str) -> str:
         """It is gone: tell those who wait. Returns how it ended, as far as that is known."""

@@ -20,14 +20,14 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.instance.forwarded_logs import levels, log_again
-from logstate.instance.reports import Told, WorkerReport
+from logstate.instance.reports import WorkerReport, WorkerStatus
 from logstate.instance.restarts import response_to
 from logstate.instance.states import ApplicationState, Lifecycle
 from logstate.instance.supervisor import Action
-from logstate.instance.told_workers import Instance, ToldWorkers
+from logstate.instance.worker_pool_status import Instance, WorkerPoolStatus
 from logstate.instance.worker_process import Spawn, WorkerProcess
 from logstate.restore.restore import RestoreProgress, tell
-from logstate.restore.standby_places import NOBODY, Neighbours
+from logstate.restore.standby_assignor import EMPTY_GROUP, GroupView
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _SHARE_MS = 50.0
 
 
 @dataclass(frozen=True)
-class Order:
+class StartCommand:
     """What a worker process is told first."""
 
     number: int
@@ -49,7 +49,7 @@ class Order:
     program: bytes
 
 
-class WorkerProcesses(ToldWorkers):
+class WorkerProcesses(WorkerPoolStatus):
     """See the module. ``spawn`` starts the process of a number; ``program`` is what it runs."""
 
     def __init__(
@@ -60,7 +60,7 @@ class WorkerProcesses(ToldWorkers):
         self._spawn = spawn
         self._lifecycle = lifecycle
         self._is_paused = False
-        self._neighbours = NOBODY
+        self._group_view = EMPTY_GROUP
         #: why all instances of the application are to stop; empty: they are not
         self.stops_all = ""
         #: by another instance
@@ -139,14 +139,14 @@ class WorkerProcesses(ToldWorkers):
             for one in list(self._processes.values()):
                 one.channel.send("pause", is_paused)
 
-    def know(self, neighbours: Neighbours) -> None:
+    def know(self, group_view: GroupView) -> None:
         """Tell all who is in the group, and who was; workers that start later too."""
         with self._ordering:
-            if neighbours == self._neighbours:
+            if group_view == self._group_view:
                 return
-            self._neighbours = neighbours
+            self._group_view = group_view
             for one in list(self._processes.values()):
-                one.channel.send("neighbours", neighbours)
+                one.channel.send("group_view", group_view)
 
     def release(self) -> None:
         """Let go of what it takes to be told to stop."""
@@ -200,9 +200,9 @@ class WorkerProcesses(ToldWorkers):
             return
         with self._ordering:
             self._processes[number] = one
-            order = Order(number, self._is_paused, levels(), self._program)
+            order = StartCommand(number, self._is_paused, levels(), self._program)
             one.channel.send("order", order)
-            one.channel.send("neighbours", self._neighbours)
+            one.channel.send("group_view", self._group_view)
 
     def _spawned(self, number: int) -> WorkerProcess:
         process = self._spawn(number)
@@ -270,7 +270,7 @@ class WorkerProcesses(ToldWorkers):
                 one.channel.send("company", company)
 
     def _reported(self, number: int, report: WorkerReport) -> None:
-        self._told = {**self._told, number: Told(self._clock.monotonic_ms(), report)}
+        self._told = {**self._told, number: WorkerStatus(self._clock.monotonic_ms(), report)}
         self._introduce()
         if report.facts.is_started:
             self._supervisor.joined(number)

@@ -25,13 +25,13 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as NativeNewTopic
 
+from logstate.contracts.clients import Committed, NewTopic, TopicDescription
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, NewTopic, TopicDescription
 from logstate.kafka.client_config import refused_config
-from logstate.kafka.commit_for_nobody import commit_for_nobody
-from logstate.kafka.faults import native_error, not_made, translated
+from logstate.kafka.commit_without_members import commit_without_members
+from logstate.kafka.faults import native_error, not_made, translate_error
 from logstate.kafka.offset_metadata import read_committed
 
 #: how long a start may wait for a broker before it gives up with an error
@@ -49,7 +49,7 @@ _UNSTABLE = {
 
 
 class KafkaAdmin:
-    """See :class:`logstate.contracts.seams.Admin`. Passing faults are retried for
+    """See :class:`logstate.contracts.clients.Admin`. Passing faults are retried for
     ``reach_limit_s``, at most ``REACH_LIMIT_S``; then they are raised as what they are,
     RetriableError.
     """
@@ -93,7 +93,7 @@ class KafkaAdmin:
         try:
             topics = self._admin.list_topics(timeout=_REQUEST_S).topics
         except KafkaException as exc:
-            raise translated(exc, "listing topics") from exc
+            raise translate_error(exc, "listing topics") from exc
         return [name for name in topics if not name.startswith("__")]
 
     def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
@@ -132,7 +132,7 @@ class KafkaAdmin:
             return rounds[-1]
 
         def refused(name: str, exc: KafkaException) -> Exception:
-            error = translated(exc, f"creating topic {name!r}", "admin")
+            error = translate_error(exc, f"creating topic {name!r}", "admin")
             return (
                 error if isinstance(error, RetriableError) else self._not_made(by_name[name], exc)
             )
@@ -198,10 +198,12 @@ class KafkaAdmin:
             try:
                 return read_committed(self._reader, partitions, _QUICK_S)
             except KafkaException as exc:
-                raise translated(exc, f"reading offsets of group {group_id!r}", "admin") from exc
+                raise translate_error(
+                    exc, f"reading offsets of group {group_id!r}", "admin"
+                ) from exc
 
-    def commit_for_nobody(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        commit_for_nobody(self._config, group_id, offsets)
+    def commit_without_members(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        commit_without_members(self._config, group_id, offsets)
 
     def close(self) -> None:
         """The admin client itself has nothing to release; it ends with its last reference."""
@@ -300,7 +302,7 @@ class KafkaAdmin:
         """
 
         def told(name: str, exc: KafkaException) -> Exception:
-            return translated(exc, f"{doing} ({name})", "admin")
+            return translate_error(exc, f"{doing} ({name})", "admin")
 
         deadline = time.monotonic() + self._reach_limit_s
         self._reasons.clear()

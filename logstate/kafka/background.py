@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BackgroundCalls:
-    """One thread, see `logstate.contracts.seams.Background`. Every call ends by itself."""
+    """One thread, see `logstate.contracts.clients.Background`. Every call ends by itself."""
 
     gives_turns = True
 

@@ -16,7 +16,7 @@ import threading
 
 from confluent_kafka import KafkaError
 
-from logstate.contracts.seams import Complaints
+from logstate.contracts.clients import ClientErrors
 
 #: the client's names for lines about connections and what waits for them
 _CONNECTIONS = frozenset({"FAIL", "REQTMOUT", "GETPID", "BROKERDOWN", "HEARTBEAT", "SESSTMOUT"})
@@ -38,7 +38,7 @@ class ClientLines:
         self._lines = 0
         self._reason: str | None = None
         self._is_refusal = False
-        #: somebody takes the complaints and speaks for them
+        #: somebody takes the client errors and speaks for them
         self.is_watched = False
         self.is_away = False
 
@@ -67,10 +67,10 @@ class ClientLines:
             if is_refusal or not self._is_refusal:  # what follows a refusal says less
                 self._reason, self._is_refusal = error.str(), is_refusal
 
-    def take(self) -> Complaints:
+    def take(self) -> ClientErrors:
         """What came since the last call."""
         with self._lock:
-            taken = Complaints(self._lines, self._reason, self._is_refusal)
+            taken = ClientErrors(self._lines, self._reason, self._is_refusal)
             self._lines, self._reason, self._is_refusal = 0, None, False
         return taken
 

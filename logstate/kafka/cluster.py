@@ -65,7 +65,7 @@ _OF_MEMBERS = frozenset({"max.poll.interval.ms", "session.timeout.ms", "heartbea
 
 
 class KafkaCluster:
-    """Makes clients for one application (see :class:`logstate.contracts.seams.Cluster`)."""
+    """Makes clients for one application (see :class:`logstate.contracts.clients.Cluster`)."""
 
     def __init__(
         self,

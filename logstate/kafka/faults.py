@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
@@ -23,8 +24,7 @@ from logstate.contracts.errors import (
     RetriableError,
     TopicError,
 )
-from logstate.contracts.seams import NewTopic
-from logstate.contracts.topic_names import clash
+from logstate.contracts.topic_names import name_conflict
 from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
 
 
@@ -83,7 +83,7 @@ def underlying_code(error: KafkaError) -> int:
     return error.code()
 
 
-def translated(
+def translate_error(
     exc: KafkaException, doing: str, place: Place = "transaction"
 ) -> BrokerError | ProductionError:
     """The engine's error for a client exception raised while ``doing`` something."""
@@ -139,7 +139,7 @@ def passes(exception: KafkaException) -> bool:
     """Whether it may be answered when it is asked again."""
     if native_error(exception).code() in _ABSENT:  # who writes waits for it, who reads does not
         return False
-    return isinstance(translated(exception, "asking", "group"), RetriableError)
+    return isinstance(translate_error(exception, "asking", "group"), RetriableError)
 
 
 def refused(exception: KafkaException, config: Mapping[str, Any], what: str) -> LogstateError:
@@ -169,7 +169,7 @@ def not_made(
 
     ``there``: the topics that exist; ``brokers``: how many there are, 0 where that is not known.
     """
-    why = clash(topic.name, there)
+    why = name_conflict(topic.name, there)
     if why:
         return TopicError(why)
     text = (

@@ -9,6 +9,7 @@ from typing import Any, Final
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, Message
 
+from logstate.contracts.clients import Polled
 from logstate.contracts.errors import (
     BrokerError,
     FencedError,
@@ -16,7 +17,6 @@ from logstate.contracts.errors import (
     LostMemberError,
 )
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Polled
 from logstate.kafka.error_classes import Place, Reaction, reaction_to
 from logstate.kafka.faults import HOW_TO_ALLOW, NOT_ALLOWED, underlying_code
 from logstate.kafka.header_names import read_headers

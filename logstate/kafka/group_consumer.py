@@ -11,13 +11,13 @@ from typing import Any, cast
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from logstate.contracts.clients import Committed, Polled, Rebalance
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, Polled, Rebalance
-from logstate.kafka.faults import native_error, translated
+from logstate.kafka.background_poller import BackgroundPoller
+from logstate.kafka.faults import native_error, translate_error
 from logstate.kafka.fetching import as_polled, fetch, native, native_at, place_of
 from logstate.kafka.offset_metadata import read_committed
-from logstate.kafka.poll_beside import PollBeside
 from logstate.kafka.unreadable_batch import UnreadableBatch, end_of_batch
 
 #: how late an assignment may be noticed
@@ -27,7 +27,7 @@ _GIVE_UP_LOOK_S = 0.05
 
 
 class KafkaGroupConsumer:
-    """A group member (see :class:`logstate.contracts.seams.GroupConsumer`).
+    """A group member (see :class:`logstate.contracts.clients.GroupConsumer`).
 
     New partitions are assigned at offset 0 and paused at once: the position they start at is the
     engine's decision, made outside the callback. The client may fetch once before it is told to
@@ -52,7 +52,7 @@ class KafkaGroupConsumer:
         self._name = f"group {config['group.id']!r}"
         self._topics: Sequence[str] = ()
         self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
-        self._beside = PollBeside(self._consumer)
+        self._beside = BackgroundPoller(self._consumer)
         self._out_of_range: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
         #: of the partitions that were started, where they go on: after the last record handed out
@@ -74,7 +74,7 @@ class KafkaGroupConsumer:
                 kept, self._beside.kept = self._beside.kept, []
                 polled = as_polled(kept, "group") if kept else self._poll(max_records, timeout_s)
         except KafkaException as exc:
-            raise translated(exc, f"polling as member of {self._name}", "group") from exc
+            raise translate_error(exc, f"polling as member of {self._name}", "group") from exc
         except BrokerError as exc:
             if type(exc) is not BrokerError:  # the engine knows what to do about it
                 raise
@@ -104,7 +104,7 @@ class KafkaGroupConsumer:
                 return
             self._beside.call(lambda: self._continue_at(partition, end))
         except KafkaException as exc:
-            raise translated(exc, f"passing a batch of {partition}", "group") from exc
+            raise translate_error(exc, f"passing a batch of {partition}", "group") from exc
         batch = UnreadableBatch(partition, first, end, reason)
         polled.records.setdefault(partition, []).append(batch)
         self._positions[partition] = end
@@ -167,14 +167,16 @@ class KafkaGroupConsumer:
         try:
             return self._beside.call(lambda: read_committed(self._consumer, partitions, timeout_s))
         except KafkaException as exc:
-            raise translated(exc, f"reading committed offsets of {self._name}", "group") from exc
+            raise translate_error(
+                exc, f"reading committed offsets of {self._name}", "group"
+            ) from exc
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         broken = self._out_of_range & positions.keys()
         try:
             self._beside.call(lambda: self._seek(positions, broken))
         except KafkaException as exc:
-            raise translated(exc, f"seeking to {dict(positions)}", "group") from exc
+            raise translate_error(exc, f"seeking to {dict(positions)}", "group") from exc
         self._out_of_range -= broken
         self._paused.difference_update(positions)
         self._positions.update(positions)
@@ -221,7 +223,7 @@ class KafkaGroupConsumer:
         try:
             self._beside.call(lambda: self._consumer.pause(native(partitions)))
         except KafkaException as exc:
-            raise translated(exc, "pausing partitions", "group") from exc
+            raise translate_error(exc, "pausing partitions", "group") from exc
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         partitions = set(partitions)
@@ -229,7 +231,7 @@ class KafkaGroupConsumer:
         try:
             self._beside.call(lambda: self._resume(partitions))
         except KafkaException as exc:
-            raise translated(exc, "resuming partitions", "group") from exc
+            raise translate_error(exc, "resuming partitions", "group") from exc
 
     def _resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._consumer.resume(native(partitions))

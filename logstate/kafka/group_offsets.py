@@ -18,9 +18,9 @@ from typing import Any
 
 import confluent_kafka
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.kafka.faults import passes, refused
 from logstate.kafka.log_reader import CONSUMER_CONFIG, QUIET
 from logstate.kafka.offset_metadata import read_committed

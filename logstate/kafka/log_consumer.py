@@ -7,14 +7,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
+from logstate.contracts.clients import Polled
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Polled
-from logstate.kafka.faults import translated
+from logstate.kafka.faults import translate_error
 from logstate.kafka.fetching import fetch, native, native_at
 
 
 class KafkaLogConsumer:
-    """Assign-only, read committed (see :class:`logstate.contracts.seams.LogConsumer`).
+    """Assign-only, read committed (see :class:`logstate.contracts.clients.LogConsumer`).
 
     A partition that is read on from where it is stays as it is: assigned anew, it would lose what
     the client has fetched already, and each of many partitions is assigned again when one is done.
@@ -42,7 +42,7 @@ class KafkaLogConsumer:
                 native_at({tp: at for tp, at in positions.items() if tp not in kept})
             )
         except KafkaException as exc:
-            raise translated(exc, "assigning logs", "fetch") from exc
+            raise translate_error(exc, "assigning logs", "fetch") from exc
         self._starts = {tp: self._starts[tp] if tp in kept else at for tp, at in positions.items()}
         self._given_up.clear()
 
@@ -50,7 +50,7 @@ class KafkaLogConsumer:
         try:
             polled = fetch(self._consumer, max_records, timeout_s, "fetch")
         except KafkaException as exc:
-            raise translated(exc, "reading logs", "fetch") from exc
+            raise translate_error(exc, "reading logs", "fetch") from exc
         self._given_up.update(polled.out_of_range)
         return polled
 
@@ -58,7 +58,7 @@ class KafkaLogConsumer:
         try:
             (found,) = self._consumer.position(native([partition]))
         except KafkaException as exc:
-            raise translated(exc, f"asking for the position in {partition}", "fetch") from exc
+            raise translate_error(exc, f"asking for the position in {partition}", "fetch") from exc
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:

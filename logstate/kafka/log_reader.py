@@ -35,9 +35,9 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.client_config import refused_config
-from logstate.kafka.collector import FreeMemory, collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
 from logstate.kafka.fetching import with_fetch_bounds
+from logstate.kafka.garbage_collector import FreeMemory, gc_disabled
 from logstate.kafka.header_names import read_headers
 
 # The client library's own events and errors have names with an underscore; they are public.
@@ -216,7 +216,7 @@ def _take(
     """What is there below ``end``, and the position after it. Waits only if nothing is there."""
     # Asking for records that are not there costs the whole timeout, so: take what the client has
     # fetched already, and only when that is nothing wait, for one.
-    with collector_at_rest():
+    with gc_disabled():
         messages = consumer.consume(min(_BATCH_RECORDS, end - position), timeout=0)
     if not messages:
         message = consumer.poll(_IDLE_POLL_SECONDS)

@@ -21,9 +21,9 @@ from typing import cast
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.kafka.librdkafka import REMEDY, librdkafka, read_offsets
 
 #: "no offset", in librdkafka

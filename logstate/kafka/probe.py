@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from logstate.contracts.seams import Complaints
+from logstate.contracts.clients import ClientErrors
 from logstate.kafka.client_lines import ClientLines
 
 #: every cluster with transactions has it; a principal that may not see it is answered too
@@ -21,7 +21,7 @@ _ANY_TOPIC = "__transaction_state"
 
 
 class KafkaProbe:
-    """See :class:`logstate.contracts.seams.Probe`."""
+    """See :class:`logstate.contracts.clients.Probe`."""
 
     def __init__(self, config: Mapping[str, Any], lines: ClientLines) -> None:
         self.brokers = str(config["bootstrap.servers"])
@@ -36,7 +36,7 @@ class KafkaProbe:
             return False
         return True
 
-    def complaints(self) -> Complaints:
+    def client_errors(self) -> ClientErrors:
         self._client.poll(0)
         return self._lines.take()
 

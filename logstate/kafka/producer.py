@@ -23,7 +23,7 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
-from logstate.kafka.faults import native_error, told_by, translated
+from logstate.kafka.faults import native_error, told_by, translate_error
 from logstate.kafka.offset_metadata import send_offsets
 
 _LOGGER = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class PartitionCounts:
         try:
             metadata = self._producer.list_topics(topic, timeout=10).topics[topic]
         except KafkaException as exc:
-            raise translated(exc, f"looking up the partitions of {topic!r}", "admin") from exc
+            raise translate_error(exc, f"looking up the partitions of {topic!r}", "admin") from exc
         count = len(metadata.partitions)
         if metadata.error is not None or count == 0:
             text = (
@@ -154,7 +154,7 @@ class KafkaPlainProducer:
             except BufferError:  # the local queue is full
                 self._produce_one(record, partition, is_tracked=False)
             except KafkaException as exc:
-                raise translated(exc, f"producing to {topic!r}", "produce") from exc
+                raise translate_error(exc, f"producing to {topic!r}", "produce") from exc
 
     def _produce_one(self, record: ProducedFields, partition: int, *, is_tracked: bool) -> None:
         """Produce with all there may be; waits while the queue is full, and no longer than a call.
@@ -182,16 +182,18 @@ class KafkaPlainProducer:
                     ) from exc
                 self._serve(0.05)
             except KafkaException as exc:
-                raise translated(exc, f"producing to {topic!r}", "produce") from exc
+                raise translate_error(exc, f"producing to {topic!r}", "produce") from exc
 
     def flush(self) -> dict[TopicPartition, int]:
         try:
             left = self._producer.flush(self._call_limit_s)
         except (KafkaException, SystemError) as exc:
-            raise translated(told_by(exc), "flushing the producer") from exc
+            raise translate_error(told_by(exc), "flushing the producer") from exc
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            raise translated(KafkaException(failure), f"delivering a record{self._failed_where()}")
+            raise translate_error(
+                KafkaException(failure), f"delivering a record{self._failed_where()}"
+            )
         if left:
             raise AbortableError(
                 f"records were not delivered within {self._call_limit_s:g} s; the broker is slow"
@@ -205,7 +207,7 @@ class KafkaPlainProducer:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as exc:
-            raise translated(told_by(exc), "delivering records") from exc
+            raise translate_error(told_by(exc), "delivering records") from exc
 
     def close(self) -> None:
         try:
@@ -261,7 +263,7 @@ def _last_per_partition(records: Sequence[ProducedFields]) -> list[int]:
 
 
 class KafkaTransactionalProducer(KafkaPlainProducer):
-    """One transactional id (see :class:`logstate.contracts.seams.TransactionalProducer`)."""
+    """One transactional id (see :class:`logstate.contracts.clients.TransactionalProducer`)."""
 
     def __init__(
         self,
@@ -292,7 +294,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         try:
             self._producer.begin_transaction()
         except KafkaException as exc:
-            raise translated(exc, "beginning a transaction") from exc
+            raise translate_error(exc, "beginning a transaction") from exc
 
     def produce(self, records: Sequence[ProducedFields]) -> None:
         with self._root_cause():
@@ -319,7 +321,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             except KafkaException as told:
                 error = native_error(told)
                 if error.txn_requires_abort() or error.fatal():
-                    raise translated(told, f"producing{self._failed_where()}") from exc
+                    raise translate_error(told, f"producing{self._failed_where()}") from exc
             raise
 
     def send_offsets(
@@ -380,9 +382,9 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
                 call(left)
                 return
             except KafkaException as exc:
-                error: BrokerError | ProductionError = translated(exc, doing)
+                error: BrokerError | ProductionError = translate_error(exc, doing)
                 if isinstance(error, RefusedError):
-                    error = translated(exc, f"{doing}{self._failed_where()}")
+                    error = translate_error(exc, f"{doing}{self._failed_where()}")
                 if not isinstance(error, RetriableError):
                     raise error from exc
                 self._is_suspect = True

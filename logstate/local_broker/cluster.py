@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from logstate.contracts.closing import Closing
+from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.errors import BrokerError, check
 from logstate.contracts.setting_rules import seconds
 from logstate.local_broker.broker import (
@@ -164,7 +164,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """End the three brokers; their data are removed. A second call does nothing."""
-        closing = Closing()
+        closing = ErrorCollector()
         for node in self.nodes:
             closing.call(node.stop)
         shutil.rmtree(self._home, ignore_errors=True)

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from logstate.changelog.state import TaskState
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, Polled, Step, Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import TopicsChangedError
-from logstate.contracts.processing import ALONE, Surroundings
+from logstate.contracts.processing import NO_APPLICATION, ApplicationContext
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.task.work_time import WorkTime
@@ -47,7 +47,7 @@ class GlobalStores:
         inputs: Iterable[tuple[SubTopology, Sequence[TopicPartition]]],
         cluster: Cluster,
         clock: Clock,
-        surroundings: Surroundings = ALONE,
+        application_context: ApplicationContext = NO_APPLICATION,
         error_handlers: ErrorHandlers = FAIL_ALWAYS,
     ) -> None:
         self._cluster = cluster
@@ -78,7 +78,7 @@ class GlobalStores:
                     specs, task, publishes_views=False
                 ),
                 waits_for_empty_partitions=False,
-                surroundings=surroundings,
+                application_context=application_context,
                 error_handlers=error_handlers,
                 sends=False,
             )

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logstate.changelog.cut import Cut, cut_key, decode_cut_record
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, Step, Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RestoreError, RetriableError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
 from logstate.contracts.topic_names import cuts_topic
 
 #: one question where nothing else runs, and the longest there is
@@ -39,7 +39,7 @@ _POLLS_MAX = 20
 _POLL_S = 0.02
 
 
-class InquiryPace:
+class RequestPace:
     """Times of the questions of one worker."""
 
     def __init__(self, clock: Clock) -> None:

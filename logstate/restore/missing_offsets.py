@@ -23,9 +23,9 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from logstate.changelog.cut import cut_key, decode_cut, topics_of_record
+from logstate.contracts.clients import Admin, Committed, Step, Steps
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Committed, Step, Steps
 from logstate.restore.committed_offsets import CutsReader
 from logstate.restore.missing_records import LogRange
 from logstate.restore.restore_plan import doubt_about, was_read

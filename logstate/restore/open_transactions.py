@@ -10,7 +10,7 @@ ends its transaction before it gives partitions up, and the group waits for that
 time-out. Brokers that are slow or away look the same as a dead worker, so a writer is fenced only
 after the brokers have answered twice while the restore stood still.
 
-Where instances know of each other (``Neighbours``), nobody waits: the last owner of a task that
+Where instances know of each other (``GroupView``), nobody waits: the last owner of a task that
 ended without a word is fenced as soon as the task is here. Its outputs need that even where the
 state is here already: they are read committed only up to the oldest transaction that is open. One
 that died inside a commit is not told by the offsets of its tasks, which are not stable then; who
@@ -30,13 +30,13 @@ from dataclasses import dataclass
 from itertools import chain
 
 from logstate.changelog.cut import Writer, decode_cut
+from logstate.contracts.clients import Admin, Cluster, Step, Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RestoreError
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import Admin, Cluster, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.restore.standby_places import NOBODY, Neighbours
+from logstate.restore.standby_assignor import EMPTY_GROUP, GroupView
 from logstate.task.owned_task import OwnedTask, Stage
 
 _LOGGER = logging.getLogger(__name__)
@@ -76,16 +76,16 @@ class OpenTransactions:
         #: fenced ones; what they left behind needs no second attempt
         self._fenced: set[Writer] = set()
         #: what was told the last time
-        self._neighbours = NOBODY
+        self._group_view = EMPTY_GROUP
 
     def look(
-        self, tasks: Mapping[TaskId, OwnedTask], neighbours: Neighbours = NOBODY
+        self, tasks: Mapping[TaskId, OwnedTask], group_view: GroupView = EMPTY_GROUP
     ) -> Steps[None]:
         """Look after tasks that are on their way to running; costs nothing while they get on."""
-        if neighbours is not self._neighbours:
-            self._hear(neighbours)
-        if neighbours.silent:
-            yield from self._end_those_of(neighbours.silent, tasks.values())
+        if group_view is not self._group_view:
+            self._hear(group_view)
+        if group_view.silent:
+            yield from self._end_those_of(group_view.silent, tasks.values())
         waiting = [o for o in tasks.values() if o.stage in (Stage.ASSIGNED, Stage.RESTORING)]
         if not waiting:
             self._waits.clear()
@@ -110,27 +110,27 @@ class OpenTransactions:
         for writer in sorted(self._dead(writers) - self._fenced):
             yield from self._fence(writer, "restores wait for a transaction that it left open")
 
-    def _hear(self, neighbours: Neighbours) -> None:
-        if neighbours.silent - self._neighbours.silent:  # somebody may have been waited for in vain
+    def _hear(self, group_view: GroupView) -> None:
+        if group_view.silent - self._group_view.silent:  # somebody may have been waited for in vain
             now = self._clock.monotonic_ms()
             for wait in self._waits.values():
                 wait.look_at_ms = min(wait.look_at_ms, now)
         # Who is back may die once more.
-        self._fenced = {w for w in self._fenced if w.transactional_id not in neighbours.present}
-        self._neighbours = neighbours
+        self._fenced = {w for w in self._fenced if w.transactional_id not in group_view.present}
+        self._group_view = group_view
 
     def _dead(self, writers: Mapping[TaskId, set[Writer]]) -> set[Writer]:
         """Who may have left a transaction open: last writers of cuts, and whoever fell silent."""
-        neighbours = self._neighbours
+        group_view = self._group_view
         stuck = [task for task in writers if self._waits[task].looks > 1]
         if not stuck:
             last = chain.from_iterable(writers.values())
-            return {writer for writer in last if writer.transactional_id in neighbours.silent}
+            return {writer for writer in last if writer.transactional_id in group_view.silent}
         waited_for = set(chain.from_iterable(writers[task] for task in stuck))
-        dead = {w for w in waited_for if w.transactional_id not in neighbours.present}
+        dead = {w for w in waited_for if w.transactional_id not in group_view.present}
         named = {writer.transactional_id for writer in dead | self._fenced}
         named.add(self._config.transactional_id)
-        return dead | {Writer(name, "") for name in neighbours.silent - named}
+        return dead | {Writer(name, "") for name in group_view.silent - named}
 
     def _end_those_of(self, silent: Collection[str], tasks: Iterable[OwnedTask]) -> Steps[None]:
         told = (told.cut for owned in tasks for told in owned.metadata.values())
@@ -147,7 +147,7 @@ class OpenTransactions:
             progress = (owned.stage, _position(owned))
             wait = known.get(owned.task_id)
             if wait is None or wait.progress != progress:
-                patience_ms = _SHORT_PATIENCE_MS if self._neighbours.silent else _PATIENCE_MS
+                patience_ms = _SHORT_PATIENCE_MS if self._group_view.silent else _PATIENCE_MS
                 wait = _Wait(progress, now, now + patience_ms, now + _TELL_INTERVAL_MS)
             self._waits[owned.task_id] = wait
 

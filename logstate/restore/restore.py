@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.rows.writes import LoggedFields, LoggedWrite
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, Step, Steps
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.record_parts import timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
 from logstate.contracts.serde import record_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.restore_pace import RestorePace
 from logstate.restore.restore_plan import within
-from logstate.restore.shortened_logs import ShortenedLogs
+from logstate.restore.truncated_logs import TruncatedLogs
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.processor.timestamp_extractors import wall_clock_time
@@ -99,7 +99,7 @@ class Restorer:
         self._active: dict[TopicPartition, tuple[OwnedTask, StoreTarget]] = {}
         self._monotonic_ms = monotonic_ms
         self._paces: dict[TopicPartition, RestorePace] = {}
-        self._shortened = ShortenedLogs(monotonic_ms)
+        self._shortened = TruncatedLogs(monotonic_ms)
         self._keeps_place = keeps_place
         self._is_assigned = True
         #: the consumer has logs, which its client fetches though nobody polls

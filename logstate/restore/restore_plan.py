@@ -40,9 +40,9 @@ from datetime import timedelta
 
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.contracts.topic_names import store_of
 from logstate.contracts.worker_config import OnDataLoss
 from logstate.restore.missing_records import LogRange, Needed, lost_beginning

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from logstate.changelog.cut import Cut
+from logstate.contracts.clients import Admin, Background, Cluster, Pending, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.closing import Closing
+from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     DirectoryInUseError,
@@ -31,16 +32,15 @@ from logstate.contracts.errors import (
     StoreCorruptedError,
 )
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Background, Cluster, Pending, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.restore.followed_logs import FollowedLogs
-from logstate.restore.inquiry import Inquiry
+from logstate.restore.async_request import AsyncRequest
 from logstate.restore.missing_records import LogRange
-from logstate.restore.read_budget import ReadBudget
+from logstate.restore.rate_limiter import RateLimiter
 from logstate.restore.restore import Restorer
 from logstate.restore.restore_plan import target_of
-from logstate.restore.rests import Rests
+from logstate.restore.standby_logs import StandbyLogs
 from logstate.restore.task_rows import TaskRows
+from logstate.restore.throttle import Throttle
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
@@ -75,7 +75,7 @@ class Standbys:
         self._admin = admin
         self._clock = clock
         self._rows = rows
-        self._logs = FollowedLogs(plan, config.application_id, admin)
+        self._logs = StandbyLogs(plan, config.application_id, admin)
         self._follower = Restorer(
             config, cluster, None, clock.monotonic_ms, steps="standby", keeps_place=True
         )
@@ -83,10 +83,10 @@ class Standbys:
         self._wanted: frozenset[TaskId] = frozenset()
         self._cluster = cluster
         self._background: Background | None = None
-        self._openings = Inquiry(self._made_background)
+        self._openings = AsyncRequest(self._made_background)
         #: whose logs are asked for, in order to open it
         self._opening: OwnedTask | None = None
-        self._ends = Inquiry(self._made_background)
+        self._ends = AsyncRequest(self._made_background)
         self._asked: list[OwnedTask] = []
         #: when the ends were asked for last, monotonic and by the wall clock
         self._asked_ms, self._asked_wall_ms = float("-inf"), 0
@@ -103,8 +103,8 @@ class Standbys:
         self._written_ms: dict[TaskId, float] = {}
         #: task -> when it may be opened again, and how long it waited for that
         self._waits: dict[TaskId, tuple[float, float]] = {}
-        self._budget = ReadBudget(clock, config.standby_bytes_per_s)
-        self._rests = Rests(clock)
+        self._budget = RateLimiter(clock, config.standby_bytes_per_s)
+        self._throttle = Throttle(clock)
 
     # ------------------------------------------------------------------ from the worker
 
@@ -120,7 +120,7 @@ class Standbys:
 
     def rest(self, ms: float) -> None:
         """Leave the worker to its own tasks for so long."""
-        self._rests.at_least(ms)
+        self._throttle.at_least(ms)
 
     def want(self, tasks: Collection[TaskId]) -> None:
         """Follow these, as far as they have changelogs, and no others."""
@@ -164,10 +164,10 @@ class Standbys:
         milliseconds each, so there is one of them a turn, or a part of what is freed, and a rest.
         """
         self._end_closings()
-        is_time = not beside or self._rests.is_over
+        is_time = not beside or self._throttle.is_over
         unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
         if unwanted is not None and is_time:
-            with self._rests.piece():
+            with self._throttle.piece():
                 if not beside or not self._frees(self._tasks[unwanted]):
                     self._drop(unwanted, beside=beside)
             if beside:
@@ -190,14 +190,14 @@ class Standbys:
         except LogstateError as exc:
             yield from self._all_failed(exc)
         for task_id, owned in list(self._tasks.items()) if is_time else ():
-            with self._rests.piece():
+            with self._throttle.piece():
                 is_written = self._settle(task_id, owned)
             if is_written and beside:
                 break
 
     def close(self) -> Steps[None]:
         """Keep what they have, and let go of it."""
-        closing = Closing()
+        closing = ErrorCollector()
         for task_id in list(self._tasks):
             closing.call(partial(self._drop, task_id, beside=False))
         for task_id in list(self._closings):
@@ -258,7 +258,7 @@ class Standbys:
     def _let_go(self, owned: OwnedTask, exc: LogstateError) -> None:
         """Of one that failed: close it, and move its rows away where they are damaged."""
         self._undone.discard(owned.task_id)
-        closing = Closing(exc)  # what failed may not even close
+        closing = ErrorCollector(exc)  # what failed may not even close
         if isinstance(exc, StoreCorruptedError):
             closing.call(partial(self._rows.give_up, owned, exc))
         elif owned.task_or_none is not None:
@@ -266,7 +266,7 @@ class Standbys:
 
     def _close(self, task_id: TaskId, task: Task, *, beside: bool) -> None:
         if not beside:
-            Closing().call(task.close)
+            ErrorCollector().call(task.close)
             return
         if self._closer is None:  # not the one that asks brokers: those may be away for a while
             self._closer = self._cluster.background()
@@ -280,7 +280,9 @@ class Standbys:
     def _wait_until_closed(self, task_id: TaskId) -> None:
         pending = self._closings.pop(task_id, None)
         if pending is not None:
-            Closing().call(pending.result)  # whoever opens it next is told what is wrong with it
+            ErrorCollector().call(
+                pending.result
+            )  # whoever opens it next is told what is wrong with it
 
     def _open_next(self, *, beside: bool) -> Steps[bool]:
         """Whether one was opened, or could not be."""
@@ -290,7 +292,7 @@ class Standbys:
         owned = self._opening = self._opening or self._next()
         if owned is None:
             return False
-        with self._rests.piece():
+        with self._throttle.piece():
             if beside and self._frees(owned):
                 return True
         try:
@@ -298,7 +300,7 @@ class Standbys:
             found = yield from self._openings.go_on(ask, waits=not beside)
             if found is None:
                 return False
-            with self._rests.piece():
+            with self._throttle.piece():
                 self._open(owned, *found)
         except LogstateError as exc:
             self._failed(owned, exc)

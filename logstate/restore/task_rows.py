@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from logstate.changelog.cut import Cut
+from logstate.contracts.clients import Admin, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.closing import Closing
+from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Step, Steps
 from logstate.contracts.stores import StoreSpec
 from logstate.restore.missing_records import (
     LogRange,
@@ -216,7 +216,7 @@ class TaskRows:
                 unlogged,
             )
         if owned.task_or_none is not None:
-            closing = Closing(cause)  # what is damaged may not even close
+            closing = ErrorCollector(cause)  # what is damaged may not even close
             closing.call(owned.task_or_none.close)
             owned.task_or_none = None
         place = self._destroy_state(owned)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from logstate.changelog.cut import Cut
+from logstate.contracts.clients import Admin, Cluster, Committed, GroupConsumer, Step, Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -33,10 +34,9 @@ from logstate.contracts.errors import (
     StoreCorruptedError,
 )
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.restore.committed_offsets import LONGEST_S, CutsReader, InquiryPace
-from logstate.restore.held_directories import HeldDirectories
+from logstate.restore.committed_offsets import LONGEST_S, CutsReader, RequestPace
+from logstate.restore.directory_locks import DirectoryLocks
 from logstate.restore.missing_offsets import MissingOffsets
 from logstate.restore.missing_records import LogRange
 from logstate.restore.restore_plan import (
@@ -87,8 +87,8 @@ class TaskStarter:
         self._admin = admin
         self._clock = clock
         self._rows = rows
-        self._pace = InquiryPace(clock)
-        self._held = HeldDirectories(clock)
+        self._pace = RequestPace(clock)
+        self._held = DirectoryLocks(clock)
         self._cuts = CutsReader(plan.application_id, cluster, admin)
         self._missing = MissingOffsets(plan, admin, self._cuts)
 

@@ -58,7 +58,7 @@ from logstate.serdes.avro_schema import (
 from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_schema import described_type
 from logstate.serdes.json_serde import not_readable, not_the_same
-from logstate.serdes.sameness import difference
+from logstate.serdes.round_trip import difference
 
 try:
     import fastavro

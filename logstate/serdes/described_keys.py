@@ -13,7 +13,7 @@ from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
 
 
-class SoughtKey(NamedTuple):
+class LookupKey(NamedTuple):
     """What is looked for."""
 
     #: its bytes; None where they are not known, and keys are compared as data
@@ -33,7 +33,7 @@ _HINTS = {str: "Give text in UTF-8", bool: "Give true or false"}
 
 def sought_key(
     text: str, description: Description | None, registry: Mapping[str, str] | None = None
-) -> SoughtKey:
+) -> LookupKey:
     """What ``text`` means as a key of this description.
 
     >>> (sought_key("7", {"format": "int32"}).data or b"").hex()
@@ -56,11 +56,11 @@ def sought_key(
     return _exactly(_bytes(text, described))
 
 
-def _exactly(data: bytes) -> SoughtKey:
-    return SoughtKey(data, lambda key: key == data)
+def _exactly(data: bytes) -> LookupKey:
+    return LookupKey(data, lambda key: key == data)
 
 
-def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> SoughtKey:
+def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> LookupKey:
     def is_it(key: bytes) -> bool:
         try:
             return bool(decode(key) == wanted)
@@ -69,7 +69,7 @@ def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> SoughtKey:
         except Exception:  # noqa: BLE001  a key that is none: others write to source topics, too
             return False
 
-    return SoughtKey(None, is_it)
+    return LookupKey(None, is_it)
 
 
 def _bytes(text: str, description: Description) -> bytes:

@@ -11,9 +11,9 @@ What is refused when written, because it would come back as something else:
 - what the type would refuse when it is read, such as 2.5 in a field that is an ``int``. Nobody has
   checked the fields of an object that a function made, and a row that cannot be read again stays in
   its store whatever is corrected later;
-- what would be read as another value (`logstate.serdes.sameness`): a text in a field of ``bytes``,
-  which is read as base64; an object, a time or a number as a key where the type is plain JSON,
-  which has arrays, dicts with text for keys, text, numbers, booleans and None.
+- what would be read as another value (`logstate.serdes.round_trip`): a text in a field of
+  ``bytes``, which is read as base64; an object, a time or a number as a key where the type is plain
+  JSON, which has arrays, dicts with text for keys, text, numbers, booleans and None.
 
 For the last two a struct of scalars gets a look at each field (some 10 ns a field); everything else
 is decoded once more, and compared with what was given.
@@ -38,7 +38,7 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_schema import described_type, parts_of
 from logstate.serdes.plain_structs import readable_condition
-from logstate.serdes.sameness import (
+from logstate.serdes.round_trip import (
     Difference,
     are_equal,
     difference,

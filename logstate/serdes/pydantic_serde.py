@@ -39,7 +39,7 @@ from logstate.serdes.json_serde import (
     not_readable,
     not_the_same,
 )
-from logstate.serdes.sameness import difference
+from logstate.serdes.round_trip import difference
 
 M = TypeVar("M")
 

@@ -195,7 +195,7 @@ def _is_passed_over(
         raise error from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
     error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
-    if not task.passes_over(record, error, source.name):
+    if not task.skips(record, error, source.name):
         raise error from cause
     return True
 

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from logstate.contracts.errors import RecordError
 from logstate.contracts.records import RecordMetadata, TopicPartition
-from logstate.task.decisions import Decisions
 from logstate.task.error_handlers import Decision, FailedRecord
+from logstate.task.handler_outcomes import HandlerOutcomes
 from logstate.task.record_errors import failed
 from logstate.task.task_progress import TaskProgress
 from logstate.topology.graph.origin import blame_for
@@ -27,7 +27,7 @@ from logstate.topology.graph.origin import blame_for
 Row: TypeAlias = "tuple[str, str, str]"
 
 
-class PassOver(BaseException):
+class SkipRecord(BaseException):
     """The record at hand is skipped because of one of its results.
 
     Not an Exception: a user's ``except Exception`` around forward() must not keep half a record.
@@ -56,7 +56,7 @@ class LateResults:
     """
 
     def __init__(
-        self, task: TaskProgress, decisions: Decisions, asks: Callable[[Exception], bool]
+        self, task: TaskProgress, decisions: HandlerOutcomes, asks: Callable[[Exception], bool]
     ) -> None:
         self._task = task
         self._decisions = decisions
@@ -74,7 +74,7 @@ class LateResults:
                 return
             try:
                 forward(*edge)
-            except PassOver as over:
+            except SkipRecord as over:
                 place, error = self._place(), over.failed.error
                 told = replace(over.failed, source=place, key=None, value=None, headers=None)
                 raise LateResultFailed(_row(node, edge), told, over.decision) from error

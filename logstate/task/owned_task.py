@@ -21,7 +21,7 @@ from typing import TypeAlias
 from logstate.changelog.cut import OffsetMetadata
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.task.mark import Mark
+from logstate.task.barrier import Barrier
 from logstate.task.task import Task
 
 
@@ -94,7 +94,7 @@ class OwnedTask:
     #: monotonic: when its committed rows were last known to be the newest; None before it ran
     current_ms: float | None = None
     #: of a snapshot that is being taken; and whether it stands still behind it
-    mark: Mark | None = None
+    mark: Barrier | None = None
     is_held: bool = False
     #: told after every change of the stage
     on_move: Callable[[], None] = lambda: None

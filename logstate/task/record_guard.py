@@ -6,8 +6,8 @@ remember their length. What goes through drops the journal; what fails is rolled
 skipped, sent to the dead letter topic, or tried again later. Without a handler nothing of this is
 on the hot path.
 
-What was decided about results that brokers refused (:mod:`logstate.task.decisions`) is done here,
-when the replay reaches their record or schedule.
+What was decided about results that brokers refused (:mod:`logstate.task.handler_outcomes`) is done
+here, when the replay reaches their record or schedule.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.processing import StreamProcess
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
-from logstate.task.decisions import Decisions, RefusedResults, Source, where
 from logstate.task.error_handlers import Action, ErrorHandlers, fail
-from logstate.task.late_results import LateResultFailed, LateResults, PassOver
+from logstate.task.handler_outcomes import HandlerOutcomes, RefusedResults, Source, where
+from logstate.task.late_results import LateResultFailed, LateResults, SkipRecord
 from logstate.task.punctuation import Schedules
 from logstate.task.record_errors import (
     failed,
@@ -56,7 +56,7 @@ class RecordGuard:
     def __init__(self, task: TaskProgress, handlers: ErrorHandlers) -> None:
         self._task = task
         self._handlers = handlers
-        self._decisions = Decisions(task, handlers)
+        self._decisions = HandlerOutcomes(task, handlers)
         #: what is being retried, and its failures so far
         self._retried: Hashable = None
         self._attempts = 0
@@ -93,7 +93,7 @@ class RecordGuard:
             outputs = len(self._task.outputs)
             try:
                 process(key, value, timestamp, headers)  # type: ignore[arg-type]
-            except PassOver as over:
+            except SkipRecord as over:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed)
             except LateResultFailed as late:
@@ -141,7 +141,7 @@ class RecordGuard:
         task.topic, task.partition, task.offset = where(record)
         task.timestamp, task.headers = timestamp, headers
 
-    def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
+    def skips(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         """Whether an undecodable record is skipped or dead-lettered; False means fail."""
         told = self._decisions.described(record, error, "deserialization", node)
         decision = self._decisions.ask(told)
@@ -267,7 +267,7 @@ class RecordGuard:
                 self._begin()
             try:
                 callback(now)
-            except PassOver as over:
+            except SkipRecord as over:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed, schedule)
             except LateResultFailed as late:
@@ -322,7 +322,7 @@ class RecordGuard:
         if decision.action not in (Action.SKIP, Action.DEAD_LETTER):
             raise error from exc  # RETRY too, as in Kafka Streams: the value does not change
         if self._handlers.on_skip == "rollback":
-            raise PassOver(decision, told)
+            raise SkipRecord(decision, told)
         self._decisions.carry_out(decision, told)
 
     def held_back_failed(self, exc: Exception, record: FetchedRecord | None) -> None:

@@ -28,12 +28,12 @@ from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import ProcessingError, RecordError, StoreAccessError
 from logstate.contracts.processing import (
-    ALONE,
-    UNSAID,
+    DEFAULT_EMIT_INTERVALS,
+    NO_APPLICATION,
+    ApplicationContext,
     Cancellable,
+    CommitBuffered,
     EmitIntervals,
-    HeldBack,
-    Surroundings,
     TimeCell,
 )
 from logstate.contracts.records import (
@@ -86,14 +86,14 @@ class Task(TaskProgress):
         waits_for_empty_partitions: bool = True,
         error_handlers: ErrorHandlers = FAIL_ALWAYS,
         initialises: bool = True,
-        emit_intervals: EmitIntervals = UNSAID,
-        surroundings: Surroundings = ALONE,
+        emit_intervals: EmitIntervals = DEFAULT_EMIT_INTERVALS,
+        application_context: ApplicationContext = NO_APPLICATION,
         sends: bool = True,
     ) -> None:
         super().__init__(task_id, application_id, clock)
         self.sends = sends
         self.emit_intervals = emit_intervals
-        self.surroundings = surroundings
+        self.application_context = application_context
         self.moved_topics = moved_topics or {}
         self.committed_offsets: Mapping[TopicPartition, int] = {}
         #: records processed so far, by topic
@@ -176,7 +176,7 @@ class Task(TaskProgress):
     def request_commit(self) -> None:
         self.wants_commit = True
 
-    def before_commit(self, held: HeldBack) -> None:
+    def before_commit(self, held: CommitBuffered) -> None:
         self.held_back.append(held)
 
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
@@ -185,8 +185,8 @@ class Task(TaskProgress):
     def on_close(self, node: str, close: Callable[[], None]) -> None:
         self._closers.append((node, labelled(close, node)))
 
-    def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
-        return self.guard.passes_over(record, error, node)
+    def skips(self, record: FetchedRecord, error: Exception, node: str) -> bool:
+        return self.guard.skips(record, error, node)
 
     def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
         return self.guard.passes_over_untimed(record, error)

@@ -16,7 +16,7 @@ from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
-from logstate.contracts.processing import FanOut, HeldBack
+from logstate.contracts.processing import CommitBuffered, FanOut
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
@@ -90,7 +90,7 @@ class TaskProgress:
         self.outputs: list[ProducedFields] = []
         self.send = self.outputs.append
         #: results that wait for the commit, children first
-        self.held_back: list[HeldBack] = []
+        self.held_back: list[CommitBuffered] = []
         #: what the node that is being compiled has called once all nodes are
         self.starting: list[Callable[[], None]] = []
         #: operators whose children get the same objects
@@ -158,7 +158,7 @@ class TaskProgress:
     def results_expired(self, store: StoreSpec, count: int) -> None:
         self.expired_results.add(self, store, count)
 
-    def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
+    def skips(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         """Whether an undecodable record is skipped or dead-lettered; False means fail."""
         raise NotImplementedError
 

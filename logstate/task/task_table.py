@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.task.marks import Marks
+from logstate.task.barriers import Barriers
 from logstate.task.owned_task import OwnedTask, Stage
 
 #: asked for several times per turn; a member of an enumeration is not quickly looked up
@@ -18,7 +18,7 @@ class TaskTable:
     def __init__(self) -> None:
         self._tasks: dict[TaskId, OwnedTask] = {}
         #: of a snapshot that is being taken
-        self.marks = Marks()
+        self.barriers = Barriers()
         #: lost while the brokers are away; only to be read, what was committed last
         self.lapsed: dict[TaskId, OwnedTask] = {}
         #: monotonic, when the last poll began that took none of them away; who stands still after
@@ -77,7 +77,7 @@ class TaskTable:
             self._owner_of[partition] = owned
             self.epochs[partition] = owned.epoch
 
-    def disown(self, partitions: Iterable[TopicPartition]) -> None:
+    def revoke(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are no longer this member's: nothing of them may commit."""
         for partition in partitions:
             self.epochs.pop(partition, None)
@@ -94,7 +94,7 @@ class TaskTable:
                 self._owner_of.pop(partition, None)
         return owned
 
-    def lapse(self, task_id: TaskId) -> None:
+    def orphan(self, task_id: TaskId) -> None:
         """Let a task go, but for those who read it."""
         owned = self.remove(task_id)
         if owned is not None:

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 from logstate.changelog.directory import state_root, usable_directory
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.processing import EmitIntervals
@@ -30,7 +30,6 @@ from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, 
 from logstate.contracts.topic_names import changelog_topic
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
-from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
@@ -39,6 +38,7 @@ from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
 from logstate.testing.driver_topics import DriverTopics
 from logstate.testing.fake.fetched import StoredRecord
+from logstate.testing.processor_bench import TestContext
 from logstate.testing.recovery_point import RecoveryPoint, decide_alone
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
@@ -99,7 +99,7 @@ class TopologyTestDriver(DriverTopics):
         window_emit_interval: timedelta | None = None,
         outer_join_emit_interval: timedelta | None = None,
     ) -> None:
-        decisions = Decisions({} if renamed is None else renamed, forget)
+        decisions = MigrationOptions({} if renamed is None else renamed, forget)
         handlers = FAIL_ALWAYS if error_handlers is None else error_handlers
         check_driver_settings(
             topology,
@@ -119,7 +119,7 @@ class TopologyTestDriver(DriverTopics):
         self._dead_letter_topic = handlers.dead_letter_topic
         self._application_id = application_id
         self._state_dir = usable_directory(state_root(state_dir)) if state_dir is not None else None
-        self._surroundings = TestedSurroundings(application_id, self._state_dir)
+        self._application_context = TestContext(application_id, self._state_dir)
         self._tasks = DriverTasks(
             topology,
             application_id,
@@ -131,7 +131,7 @@ class TopologyTestDriver(DriverTopics):
                 window_emit_interval, outer_join_emit_interval, default_ms=0
             ),
             partition_counts=topics if isinstance(topics, Mapping) else {},
-            surroundings=self._surroundings.told,
+            application_context=self._application_context.told,
         )
         self._commit_every = commit_every
         self._apply_every = apply_every
@@ -224,7 +224,7 @@ class TopologyTestDriver(DriverTopics):
 
     def metrics(self) -> dict[str, Any]:
         """What processors have measured by ``context.metrics``, as ``Application.metrics``."""
-        return self._surroundings.metrics.snapshot()
+        return self._application_context.metrics.snapshot()
 
     def changelog(self, topic: str) -> list[ProducedRecord]:
         """Everything written to a changelog topic; ``timestamp`` -1 where it had none."""
@@ -271,7 +271,7 @@ class TopologyTestDriver(DriverTopics):
         self._is_closed = True
         for task in (self.task, *self._globals):
             task.close()
-        self._surroundings.close()
+        self._application_context.close()
 
     def __enter__(self) -> Self:
         return self

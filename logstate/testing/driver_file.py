@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import StateDirectoryError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
@@ -76,7 +76,9 @@ class DriverFile(msgspec.Struct):
         fresh.write_bytes(msgspec.msgpack.encode(self))
         fresh.replace(state_dir / _NAME)
 
-    def upgraded(self, topology: Topology, application_id: str, decisions: Decisions) -> DriverFile:
+    def upgraded(
+        self, topology: Topology, application_id: str, decisions: MigrationOptions
+    ) -> DriverFile:
         """As the next topology finds it; raises UpgradeError where that does not fit."""
         declared = manifest_of_one_partition(topology, application_id)
         moved = renames(self.manifest, declared, decisions)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from logstate.changelog.directory import state_root
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError, check
 from logstate.contracts.setting_rules import application_id, choice, count, emit_intervals, shown
 from logstate.contracts.worker_config import ChangelogWrites
@@ -17,7 +17,7 @@ from logstate.topology.plan.plan import Topology
 _TIME_MAX = 2**63 - 1
 
 
-def check_driver_settings(topology: object, decisions: Decisions, **given: Any) -> None:
+def check_driver_settings(topology: object, decisions: MigrationOptions, **given: Any) -> None:
     """Raises ConfigError with every problem at once, as an Application does."""
     check(
         _of_topology(topology, given["error_handlers"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
-from logstate.contracts.processing import ALONE, EmitIntervals, Surroundings
+from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, EmitIntervals
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
@@ -38,7 +38,7 @@ class DriverTasks:
     emit_intervals: EmitIntervals = _AT_ONCE
     #: of topics that are written to, as the test says
     partition_counts: Mapping[str, int] = field(default_factory=dict)
-    surroundings: Surroundings = ALONE
+    application_context: ApplicationContext = NO_APPLICATION
 
     def __post_init__(self) -> None:
         check_sources(self.topology, self.application_id)
@@ -71,7 +71,7 @@ class DriverTasks:
             waits_for_empty_partitions=False,
             error_handlers=self.error_handlers,
             initialises=initialises,
-            surroundings=self.surroundings,
+            application_context=self.application_context,
             emit_intervals=self.emit_intervals,
         )
 
@@ -105,7 +105,7 @@ class DriverTasks:
             clock=self.clock,
             open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
             waits_for_empty_partitions=False,
-            surroundings=replace(self.surroundings, files=None),
+            application_context=replace(self.application_context, files=None),
             error_handlers=self.error_handlers,
             sends=False,
         )

@@ -22,8 +22,8 @@ from logstate.contracts.processing import ProcessorMetrics, TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
-from logstate.testing.alone import TestedSurroundings
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.testing.processor_bench import TestContext
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.streams.process import Connections, ForwardingContext
 from logstate.topology.processor.processor_context import PunctuationKind
@@ -163,7 +163,7 @@ class MockProcessorContext:
         #: where the record at hand comes from; the test sets it
         self.metadata: RecordMetadata | None = None
         context: Any = _StoreContext(application_id, task_id)
-        self._surroundings = TestedSurroundings(application_id, state_dir, application_config)
+        self._application_context = TestContext(application_id, state_dir, application_config)
         specs = _declared(stores)
         self._state = TaskState(specs, context, publishes_views=False)
         context.store = self._state.stores.__getitem__
@@ -184,22 +184,22 @@ class MockProcessorContext:
     @property
     def application_config(self) -> Mapping[str, Any]:
         """What was given."""
-        return self._surroundings.told.application_config
+        return self._application_context.told.application_config
 
     @property
     def state_dir(self) -> Path:
         """A directory, which exists."""
-        return self._surroundings.files(self.task_id)
+        return self._application_context.files(self.task_id)
 
     @property
     def metrics(self) -> ProcessorMetrics:
         """What makes metrics; ``measured`` has them."""
-        return self._surroundings.told.metrics(str(self.task_id), "processor")
+        return self._application_context.told.metrics(str(self.task_id), "processor")
 
     @property
     def measured(self) -> dict[str, Any]:
         """What the processor has measured, as ``Application.metrics``."""
-        return self._surroundings.metrics.snapshot()
+        return self._application_context.metrics.snapshot()
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Write down a forwarded record, for a child of any name.
@@ -268,7 +268,7 @@ def _declared(stores: StoreSpec | Iterable[StoreSpec]) -> list[StoreSpec]:
     given = Connections(stores)
     if len(given.owned) < len(given.names):
         named = next(name for name in given.names if all(name != one.name for one in given.owned))
-        raise misdeclared(
+        raise declaration_error(
             f"MockProcessorContext(stores=...) takes declarations, found the name {named!r}: there"
             " is no topology here that knows what is in it. Give key_value_store(name, key, value),"
             " window_store(...), session_store(...) or versioned_store(...)."

@@ -12,7 +12,7 @@ from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
 from logstate.restore.restore import readable
-from logstate.task.decisions import where
+from logstate.task.handler_outcomes import where
 from logstate.task.queues import PartitionQueue
 from logstate.task.task import Task
 from logstate.task.task_commit import TaskCommit

@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from logstate.changelog.cut import decode_cut
-from logstate.contracts.compatibility import Change, Decisions, Verdict
-from logstate.contracts.seams import Admin, Committed, Step, Steps
+from logstate.contracts.clients import Admin, Committed, Step, Steps
+from logstate.contracts.compatibility import Change, MigrationOptions, Verdict
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.left_by_faust import refuse_tables_left_by_faust
-from logstate.topics.left_logs import OF_KAFKA_STREAMS
+from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS
 from logstate.topics.upgrade import check
 
 _LOGGER = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ _TOPIC_LEFT = (
 )
 
 
-class LeftByKafkaStreams(NamedTuple):
+class KafkaStreamsLeftovers(NamedTuple):
     """The internal topics of an application, by what they are for."""
 
     changelogs: frozenset[str]
@@ -71,7 +71,7 @@ class LeftByKafkaStreams(NamedTuple):
 
 
 def adopted(
-    admin: Admin, plan: BoundPlan, topics: Collection[str], decisions: Decisions
+    admin: Admin, plan: BoundPlan, topics: Collection[str], decisions: MigrationOptions
 ) -> Steps[BoundPlan]:
     """The plan that goes on where Kafka Streams stopped, if it was here; or raises UpgradeError."""
     left = yield from left_by_kafka_streams(admin, plan, topics)
@@ -91,13 +91,13 @@ def adopted(
 
 def left_by_kafka_streams(
     admin: Admin, plan: BoundPlan, topics: Collection[str]
-) -> Steps[LeftByKafkaStreams | None]:
+) -> Steps[KafkaStreamsLeftovers | None]:
     """What the JVM library has left under this application id; None where it was never here.
 
     ``topics``: every topic whose name begins with it.
     """
     application_id = plan.application_id
-    found = LeftByKafkaStreams(
+    found = KafkaStreamsLeftovers(
         frozenset(name for name in topics if is_changelog(application_id, name)),
         frozenset(name for name in topics if is_repartition(application_id, name)),
     )
@@ -119,7 +119,9 @@ def was_here(committed: Iterable[Committed]) -> bool:
     )
 
 
-def adopting(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) -> BoundPlan:
+def adopting(
+    plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
+) -> BoundPlan:
     """The plan whose renamed stores go on with changelogs of other names, and what it gives up."""
     stores = plan.topology.stores
     known = {store_of(plan.application_id, topic): topic for topic in left.changelogs}
@@ -138,7 +140,7 @@ def adopting(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) ->
 
 
 def adoption_changes(
-    plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions
+    plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
 ) -> list[Change]:
     """What does not fit; ``plan`` is the one that is adopting already."""
     return [
@@ -148,7 +150,7 @@ def adoption_changes(
     ]
 
 
-def _missing(plan: BoundPlan, left: LeftByKafkaStreams) -> Iterator[Change]:
+def _missing(plan: BoundPlan, left: KafkaStreamsLeftovers) -> Iterator[Change]:
     others = ", ".join(repr(name) for name in _strange_stores(plan, left))
     for spec in plan.topology.stores.values():
         changelog = plan.changelog_topic(spec)
@@ -162,7 +164,9 @@ def _missing(plan: BoundPlan, left: LeftByKafkaStreams) -> Iterator[Change]:
         yield Change(verdict, f"store {spec.name!r}", "store", None, spec.kind, meaning)
 
 
-def _unread(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) -> Iterator[Change]:
+def _unread(
+    plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
+) -> Iterator[Change]:
     for name in _strange_stores(plan, left):
         spec = plan.topology.stores.get(name)
         if spec is None and name in decisions.forget:
@@ -182,7 +186,7 @@ def _declared_otherwise(name: str, spec: StoreSpec | None) -> tuple[str | None, 
 
 
 def _unread_repartition_topics(
-    plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions
+    plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
 ) -> Iterator[Change]:
     unread = left.repartition_topics - plan.repartition_topics - set(decisions.forget)
     for name in sorted(unread):
@@ -190,7 +194,7 @@ def _unread_repartition_topics(
         yield Change(Verdict.DECISION, f"topic {name!r}", "topic", "repartition", None, meaning)
 
 
-def _strange_stores(plan: BoundPlan, left: LeftByKafkaStreams) -> list[str]:
+def _strange_stores(plan: BoundPlan, left: KafkaStreamsLeftovers) -> list[str]:
     """Stores that the JVM logged, and that this topology does not find where they are."""
     read = {
         plan.changelog_topic(spec)

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from logstate.contracts.clients import TopicDescription
 from logstate.contracts.errors import TopicError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import TopicDescription
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic, is_changelog, topic_name
 from logstate.topology.graph.nodes import TopicRef

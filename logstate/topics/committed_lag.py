@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from logstate.contracts.clients import Admin, Committed, Step, Steps
 from logstate.contracts.errors import TopicError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Committed, Step, Steps
 from logstate.contracts.topic_names import cuts_topic
 from logstate.topics.manifest_changes import Manifest
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from logstate.contracts.clients import Admin, Step, Steps
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Step, Steps
 from logstate.contracts.topic_names import changelog_topic, cuts_topic
 from logstate.topics.manifest_changes import Entry, Manifest
 
 
-class StoreForTheJvm(NamedTuple):
+class JvmStore(NamedTuple):
     """What a topology on the JVM has to declare to find a store."""
 
     name: str
@@ -32,21 +32,23 @@ def check_nobody_lives(admin: Admin, application_id: str) -> Steps[None]:
     a topic that nobody reads as an input, and says nothing.
     """
     unread = TopicPartition(cuts_topic(application_id), 0)
-    yield Step("commit_for_nobody", admin.commit_for_nobody, (application_id, {unread: 0}))
+    yield Step(
+        "commit_without_members", admin.commit_without_members, (application_id, {unread: 0})
+    )
 
 
-def stores_for_the_jvm(stored: Manifest) -> Iterator[StoreForTheJvm]:
+def stores_for_the_jvm(stored: Manifest) -> Iterator[JvmStore]:
     """Every store of a manifest, as the JVM has to name it."""
     for name, entry in stored["stores"].items():
         changelog = entry["changelog_topic"]
         if changelog is None:
             remark = "not logged: its rows are local, and the JVM does not find them"
-            yield StoreForTheJvm(name, None, entry["kind"], remark)
+            yield JvmStore(name, None, entry["kind"], remark)
             continue
         logged_as = entry.get("logged_as") or name
         is_own = changelog == changelog_topic(stored["application_id"], logged_as)
         name_on_the_jvm = logged_as if is_own else name
-        yield StoreForTheJvm(name, name_on_the_jvm, entry["kind"], _remark(entry, is_own=is_own))
+        yield JvmStore(name, name_on_the_jvm, entry["kind"], _remark(entry, is_own=is_own))
 
 
 def _remark(entry: Entry, *, is_own: bool) -> str:

@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
+from logstate.contracts.clients import Admin, NewTopic, Step, Steps, TopicDescription
+from logstate.contracts.compatibility import NOTHING_DECIDED, MigrationOptions
 from logstate.contracts.errors import TopicError
 from logstate.contracts.internal_topic_config import age_limit
 from logstate.contracts.record_parts import is_topic
-from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.contracts.topic_names import (
     REPARTITION_SUFFIX,
     changelog_topic,
+    conflicting_topics,
     cuts_topic,
     instances_topic,
     is_changelog,
     is_own_beside_the_plan,
-    namesakes,
     shorter_ids,
     snapshots_topic,
     topic_name,
@@ -207,7 +207,7 @@ def prepare(
     replication_factor: int,
     overrides: Mapping[str, str],
     stored: Manifest | None = None,
-    decisions: Decisions = NOTHING_DECIDED,
+    decisions: MigrationOptions = NOTHING_DECIDED,
 ) -> Steps[BoundPlan]:
     """Check our own topics, and what is stored in them; create those that are missing.
 
@@ -218,7 +218,7 @@ def prepare(
     shorter = tuple(map(cuts_topic, shorter_ids(plan.application_id)))
     beginning = f"{plan.application_id}-"
     found = yield Step("describe_topics", admin.describe_topics, (shorter, beginning))
-    others = namesakes(plan.application_id, found)
+    others = conflicting_topics(plan.application_id, found)
     found = {name: one for name, one in found.items() if name.startswith(beginning)}
     if stored is None:
         plan = yield from adopted(admin, plan, found, decisions)

@@ -11,10 +11,10 @@ from itertools import chain
 from typing import Any
 
 from logstate.changelog.store_fingerprint import store_changes
-from logstate.contracts.compatibility import NOTHING_DECIDED, Change, Decisions, Verdict
+from logstate.contracts.compatibility import NOTHING_DECIDED, Change, MigrationOptions, Verdict
 from logstate.serdes.compatibility import serde_changes
-from logstate.topics.left_logs import OF_KAFKA_STREAMS, may_hold_rows_of
 from logstate.topics.manifest import HASHES_WINDOWS
+from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS, may_hold_rows_of
 from logstate.topics.row_places import windows_of
 
 Manifest = Mapping[str, Any]
@@ -72,7 +72,7 @@ _TOPIC_FORGOTTEN = "Nothing reads or writes it any more"
 
 
 def manifest_changes(
-    stored: Manifest, declared: Manifest, decisions: Decisions = NOTHING_DECIDED
+    stored: Manifest, declared: Manifest, decisions: MigrationOptions = NOTHING_DECIDED
 ) -> list[Change]:
     """Every difference that concerns stored bytes, in the order of what is stored."""
     return [
@@ -81,7 +81,7 @@ def manifest_changes(
     ]
 
 
-def renames(stored: Manifest, declared: Manifest, decisions: Decisions) -> dict[str, str]:
+def renames(stored: Manifest, declared: Manifest, decisions: MigrationOptions) -> dict[str, str]:
     """Stored name -> declared name, of the decisions that there is something to do about."""
     return {
         old: new
@@ -91,7 +91,7 @@ def renames(stored: Manifest, declared: Manifest, decisions: Decisions) -> dict[
 
 
 def _store_changes(
-    stored: Manifest, declared: Mapping[str, Entry], decisions: Decisions
+    stored: Manifest, declared: Mapping[str, Entry], decisions: MigrationOptions
 ) -> Iterator[Change]:
     known: Mapping[str, Entry] = stored["stores"]
     moved = renames(stored, {"stores": declared}, decisions)
@@ -190,7 +190,7 @@ def _undecided(
 
 
 def _topic_changes(
-    stored: Mapping[str, Entry], declared: Mapping[str, Entry], decisions: Decisions
+    stored: Mapping[str, Entry], declared: Mapping[str, Entry], decisions: MigrationOptions
 ) -> Iterator[Change]:
     for name, entry in stored.items():
         subject = f"topic {name!r}"

@@ -17,10 +17,10 @@ from typing import Any
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.stored_manifest import changelog_named, decode_manifest
+from logstate.contracts.clients import Admin, Cluster, LogConsumer, Step, Steps, run_steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps, run_steps
 from logstate.contracts.topic_names import cuts_topic
 
 _BATCH = 1_000

@@ -6,8 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from logstate.contracts.compatibility import NOTHING_DECIDED, Change, Decisions, Verdict, worst
-from logstate.contracts.seams import Admin, Step, Steps, TopicDescription
+from logstate.contracts.clients import Admin, Step, Steps, TopicDescription
+from logstate.contracts.compatibility import (
+    NOTHING_DECIDED,
+    Change,
+    MigrationOptions,
+    Verdict,
+    worst,
+)
 from logstate.topics.adoption import adopting, adoption_changes, left_by_kafka_streams
 from logstate.topics.bound_plan import bind, external_topics
 from logstate.topics.internal_topics import check_topics_of_others, compared, required_topics
@@ -38,7 +44,7 @@ def preview(
     topology: Topology,
     application_id: str,
     stored: Manifest | None,
-    decisions: Decisions,
+    decisions: MigrationOptions,
 ) -> Steps[Preview]:
     """Compare with the manifest that was written last.
 

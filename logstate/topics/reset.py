@@ -27,12 +27,12 @@ import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.stored_manifest import checked_manifest, topics_of_others
+from logstate.contracts.clients import Admin, Step, Steps, TransactionalProducer
 from logstate.contracts.errors import RestoreError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Step, Steps, TransactionalProducer
 from logstate.contracts.topic_names import cuts_topic, instances_topic, snapshots_topic
-from logstate.topics.left_logs import OF_KAFKA_STREAMS, is_own_log
 from logstate.topics.manifest_changes import Manifest
+from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS, is_own_log
 
 #: where to begin again: the ends of the log, the first record since a time in ms, or an offset
 Target: TypeAlias = "Literal['earliest', 'latest'] | At | int"
@@ -152,9 +152,9 @@ def carried_out(
     ``new_producer`` is that of `offline_transactional_id`: a move or a backfill that sleeps is
     fenced by the mark, and cannot hand over to what begins afterwards.
     """
-    application_id, commit = reset.application_id, admin.commit_for_nobody
+    application_id, commit = reset.application_id, admin.commit_without_members
     cuts = TopicPartition(cuts_topic(application_id), 0)
-    yield Step("commit_for_nobody", commit, (application_id, {cuts: 0}))
+    yield Step("commit_without_members", commit, (application_id, {cuts: 0}))
     mark = {"reset_since": now, **reset.manifest}
     value = msgspec.json.encode(mark, order="deterministic")
     producer = yield Step("transactional_producer", new_producer)
@@ -167,7 +167,7 @@ def carried_out(
     yield Step("close_transactional_producer", producer.close)
     offsets = {**reset.offsets, **dict.fromkeys(reset.repartitions, 0)}
     # Also where there are none to set: whoever has joined before the mark has not seen it.
-    yield Step("commit_for_nobody", commit, (application_id, offsets or {cuts: 0}))
+    yield Step("commit_without_members", commit, (application_id, offsets or {cuts: 0}))
     yield Step("delete_topics", admin.delete_topics, (reset.topics,))
     yield Step("delete_local_state", delete_local_state)
     yield Step("delete_topics", admin.delete_topics, ([cuts.topic],))

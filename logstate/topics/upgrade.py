@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from logstate.changelog.stored_manifest import NEWEST_VERSION, VERSION, check_topics_are_own
-from logstate.contracts.compatibility import Change, Decisions, Verdict, worst
+from logstate.contracts.compatibility import Change, MigrationOptions, Verdict, worst
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.manifest import content, manifest
@@ -24,7 +24,9 @@ from logstate.topics.manifest_changes import Manifest, manifest_changes, renames
 _LOGGER = logging.getLogger(__name__)
 
 
-def logged_as_stored(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> BoundPlan:
+def logged_as_stored(
+    plan: BoundPlan, stored: Manifest | None, decisions: MigrationOptions
+) -> BoundPlan:
     """The plan whose renamed stores go on with the changelogs that they have."""
     if stored is None:
         return plan
@@ -46,7 +48,7 @@ def logged_as_stored(plan: BoundPlan, stored: Manifest | None, decisions: Decisi
     return replace(plan, logged_as=renamed, formerly=had) if renamed or had else plan
 
 
-def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> BoundPlan:
+def accepted(plan: BoundPlan, stored: Manifest | None, decisions: MigrationOptions) -> BoundPlan:
     """The plan with what was given up; raises UpgradeError where it does not fit what is stored.
 
     Topic ids of changelogs that exist must be known to the plan.
@@ -67,7 +69,7 @@ def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> 
     return replace(plan, forgotten=gone)
 
 
-def _given_up(plan: BoundPlan, stored: Manifest, decisions: Decisions) -> dict[str, Any]:
+def _given_up(plan: BoundPlan, stored: Manifest, decisions: MigrationOptions) -> dict[str, Any]:
     """The stores whose rows nobody reads, and what their entries were."""
     forgotten = stored.get("forgotten", {})
     known = {**forgotten, **stored["stores"]}

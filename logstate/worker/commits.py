@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from logstate.commit.commit_under_way import CommitUnderWay
+from logstate.commit.in_flight_commit import InFlightCommit
 from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import REPLAYED
-from logstate.contracts.seams import Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
@@ -48,20 +48,20 @@ class Commits:
     maintenance: Maintenance
     #: how many have succeeded
     total: int = field(default=0, init=False)
-    _under_way: CommitUnderWay | None = field(default=None, init=False)
+    _under_way: InFlightCommit | None = field(default=None, init=False)
     _began_ms: float = field(default=0.0, init=False)
     #: the interval begins with a start, an abort, and a commit: its end, where it is waited for
     _interval_began_ms: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._begin_interval()
-        self.tasks.marks.shape = shape_of(self.live.plan)
+        self.tasks.barriers.shape = shape_of(self.live.plan)
 
     # ------------------------------------------------------------------ when
 
     def idle_timeout_s(self) -> float:
         """How long a poll may wait for records."""
-        if self._under_way is not None or self.tasks.marks.is_alert:
+        if self._under_way is not None or self.tasks.barriers.is_alert:
             return _UNDER_WAY_POLL_S
         if not self._has_uncommitted():
             return _IDLE_POLL_S
@@ -70,7 +70,7 @@ class Commits:
 
     def _is_due(self) -> bool:
         running = self.tasks.running()
-        if self.tasks.marks.wants_commit(running):
+        if self.tasks.barriers.wants_commit(running):
             return True
         is_time = self._interval_ms() >= self.config.commit_interval_ms
         if not is_time and not any(owned.task.wants_commit for owned in running):
@@ -116,7 +116,7 @@ class Commits:
             if not running or not (self._is_due() or (is_careful and self._has_uncommitted())):
                 return
             self._begin(running)
-        has_room = self.live.committer.outlet.deferred_total < _DEFERRED_RECORDS_MAX
+        has_room = self.live.committer.output_buffer.deferred_total < _DEFERRED_RECORDS_MAX
         yield from self._advance(waits=is_careful or not (keeps_up and has_room))
         if self._under_way is None:
             admin, plan = self.live.admin, self.live.plan
@@ -155,14 +155,14 @@ class Commits:
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             yield from under_way.abandon()
-        self.live.committer.outlet.discard()
+        self.live.committer.output_buffer.discard()
         self._begin_interval()
 
     def _begin(self, tasks: list[OwnedTask]) -> None:
         self._began_ms = self.clock.monotonic_ms()
-        self.tasks.marks.begin(tasks, self._began_ms)
+        self.tasks.barriers.begin(tasks, self._began_ms)
         steps = self.live.committer.commit(tasks, self.tasks.epochs)
-        self._under_way = CommitUnderWay(steps, self.live.background)
+        self._under_way = InFlightCommit(steps, self.live.background)
 
     def _advance(self, *, waits: bool) -> Steps[None]:
         under_way = self._under_way
@@ -177,7 +177,7 @@ class Commits:
         self._under_way = None
         self.total += 1
         now = self.clock.monotonic_ms()
-        self.tasks.marks.committed(report.offsets, report.metadata, report.cut_records)
+        self.tasks.barriers.committed(report.offsets, report.metadata, report.cut_records)
         self.observer.committed(report, now - self._began_ms)
         self._begin_interval(beside_ms=0.0 if waits else now - self._began_ms)
         running = self.tasks.running()

@@ -142,7 +142,7 @@ def what_follows(cause: LogstateError) -> str:
     return "the transaction is aborted and its records are replayed"
 
 
-class StartPatience:
+class StartupTimeout:
     """How long a start goes on while the brokers do not answer, and how long it waits in between.
 
     ``timeout_ms`` None waits for ever: an orchestrator that starts everything at once must not have

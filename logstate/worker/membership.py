@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from logstate.contracts.closing import Closing
-from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import (
+from logstate.contracts.clients import (
     Cluster,
     Committed,
     GroupConsumer,
@@ -20,6 +18,8 @@ from logstate.contracts.seams import (
     Step,
     Steps,
 )
+from logstate.contracts.error_collector import ErrorCollector
+from logstate.contracts.records import TopicPartition
 from logstate.contracts.topic_names import cuts_topic
 
 #: how long the group may take to give the partitions of a static member to others
@@ -27,7 +27,7 @@ GIVE_UP_S = 10.0
 
 
 class Membership:
-    """A :class:`logstate.contracts.seams.GroupConsumer` that can be replaced."""
+    """A :class:`logstate.contracts.clients.GroupConsumer` that can be replaced."""
 
     def __init__(self, cluster: Cluster, group_id: str, instance_id: str | None) -> None:
         self._cluster = cluster
@@ -47,7 +47,7 @@ class Membership:
 
     def renew(self) -> Steps[None]:
         """Give the consumer up, and join with a new one. The caller has given up its tasks."""
-        closing = Closing()  # what an unusable client says about its end is of no interest
+        closing = ErrorCollector()  # what an unusable client says about its end is of no interest
         yield from closing.steps(self._closed())
         self._current = yield Step("group_consumer", self._new_consumer)
         if self._subscription is not None:

@@ -17,7 +17,7 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logstate.contracts.seams import Complaints
+from logstate.contracts.clients import ClientErrors
 
 #: without a complaint it is asked this often
 SILENCE_MS = 5_000
@@ -65,13 +65,13 @@ class Outage:
         #: why they let nobody in, where that is what they say, and waiting will not change it
         self.refusal: str | None = None
 
-    def wants_answer(self, now_ms: float, complaints: Complaints) -> bool:
+    def wants_answer(self, now_ms: float, client_errors: ClientErrors) -> bool:
         """Whether the brokers have to be asked now."""
-        self._lines += complaints.lines
-        self._reason = complaints.reason or self._reason
-        if complaints.reason:
+        self._lines += client_errors.lines
+        self._reason = client_errors.reason or self._reason
+        if client_errors.reason:
             self._troubled_ms = now_ms
-        is_doubtful = bool(complaints.lines or complaints.reason or self._unanswered)
+        is_doubtful = bool(client_errors.lines or client_errors.reason or self._unanswered)
         return is_doubtful or not self._has_answered or now_ms - self._asked_ms >= SILENCE_MS
 
     def answered(self, now_ms: float) -> Note | None:
@@ -97,13 +97,13 @@ class Outage:
             " down or restarting; more of this is told once a minute at most",
         )
 
-    def unanswered(self, now_ms: float, complaints: Complaints, affected: str) -> Note | None:
+    def unanswered(self, now_ms: float, client_errors: ClientErrors, affected: str) -> Note | None:
         """There was none in time. ``affected`` says what that means here and now."""
         self._asked_ms = self._troubled_ms = now_ms
         self._unanswered += 1
-        self._lines += complaints.lines
-        self._reason = complaints.reason or self._reason
-        if complaints.is_refusal:
+        self._lines += client_errors.lines
+        self._reason = client_errors.reason or self._reason
+        if client_errors.is_refusal:
             self.refusal = self._reason
         if self._reason is None and self._unanswered < _UNANSWERED_MAX:
             return None

@@ -19,10 +19,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
+from logstate.contracts.clients import Admin, Step, Steps, TopicDescription
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RetriableError, TopicError, TopicsChangedError
-from logstate.contracts.seams import Admin, Step, Steps, TopicDescription
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import Compared, compared, required_topics
 from logstate.worker.assignment import Assignment

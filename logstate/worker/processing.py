@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import threading
 
+from logstate.contracts.clients import Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.records import ProducedFields
-from logstate.contracts.seams import Steps
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
 from logstate.task.work_time import WorkTime
@@ -76,7 +76,7 @@ class Processing:
         else:  # where there is work, commits say how new tasks are
             self._tasks.note_current()
         if self._kept:
-            yield from commits.live.committer.outlet.send(self._kept)
+            yield from commits.live.committer.output_buffer.send(self._kept)
 
     def rest(self) -> None:
         """A turn without processing: no record, and no punctuation."""
@@ -112,7 +112,7 @@ class Processing:
             task.outputs.clear()
             self._observer.produced(owned, outputs)
             if self._kept is None:
-                yield from commits.live.committer.outlet.send(outputs)
+                yield from commits.live.committer.output_buffer.send(outputs)
             else:
                 self._kept += outputs  # no transaction is open while a function runs
 

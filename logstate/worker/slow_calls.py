@@ -18,8 +18,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from logstate.worker.active_call import ActiveCall
 from logstate.worker.outage import Note
-from logstate.worker.standing_call import StandingCall
 
 #: a call is told once it takes this share of the limit that runs out first, then at each doubling
 _TOLD_SHARE = 0.5
@@ -56,7 +56,7 @@ class SlowCalls:
     # ------------------------------------------------------------------ from beside the worker
 
     def looked(
-        self, now_ms: float, place: Place | None, where: Callable[[], StandingCall | None]
+        self, now_ms: float, place: Place | None, where: Callable[[], ActiveCall | None]
     ) -> Note | None:
         """The worker was found at a place; None where it processes nothing."""
         if place is None or place != self._place:
@@ -117,7 +117,7 @@ class SlowCalls:
         )
 
 
-def _in_words(place: Place, call: StandingCall) -> str:
+def _in_words(place: Place, call: ActiveCall) -> str:
     function = call.function or "the library itself"
     node = "" if call.node is None else f", node {call.node!r}"
     if place.topic is None:

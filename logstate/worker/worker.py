@@ -1,7 +1,7 @@
 """The worker: one consumer, one transactional producer, its tasks, one loop.
 
 Theory. `run` is a generator that yields every contact with the outside as a Step (see
-:mod:`logstate.contracts.seams`), so the same loop runs on Kafka, where each step is executed at
+:mod:`logstate.contracts.clients`), so the same loop runs on Kafka, where each step is executed at
 once, and in a simulator, which may stop it for ever between any two. One turn of the loop:
 
     poll -> take over fetched records -> start and restore assigned tasks -> process what may be
@@ -25,8 +25,9 @@ from functools import partial
 
 from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import Cluster, Rebalance, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.closing import Closing
+from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     REPLAYED,
@@ -37,7 +38,6 @@ from logstate.contracts.errors import (
     StoreCorruptedError,
 )
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Cluster, Rebalance, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import RestoreListener, Restorer
@@ -50,14 +50,14 @@ from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.commits import Commits
-from logstate.worker.followed_tasks import FollowedTasks
-from logstate.worker.foreign_members import ForeignMembers
-from logstate.worker.intake import Intake
+from logstate.worker.fetch_buffer import FetchBuffer
 from logstate.worker.limits import FailureLimits, PartitionsLost, what_follows
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.processing import Processing
+from logstate.worker.protocol_conflict import ProtocolConflict
 from logstate.worker.slow_calls import SlowCalls
-from logstate.worker.wishes import Wishes
+from logstate.worker.standby_tasks import StandbyTasks
+from logstate.worker.worker_control import WorkerControl
 from logstate.worker.worker_observer import WorkerObserver
 from logstate.worker.worker_start import StartedWorker, WorkerStart
 
@@ -70,7 +70,7 @@ _RESTORE_POLL_S, _BESIDE_S = 0.05, 0.005
 class Worker:
     """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks;
     ``check_state`` raises where the local state of running tasks is gone;
-    ``error_handlers`` are those of global stores; ``wishes`` those that the worker before it had.
+    ``error_handlers`` are those of global stores; ``control`` those that the worker before it had.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Worker:
         restore_listener: RestoreListener | None = None,
         wait: Callable[[float], None] = lambda _: None,
         error_handlers: ErrorHandlers = FAIL_ALWAYS,
-        wishes: Wishes | None = None,
+        control: WorkerControl | None = None,
         check_state: Callable[[Iterable[TaskId]], None] = lambda _: None,
     ) -> None:
-        self.wishes = wishes or Wishes()
+        self.control = control or WorkerControl()
         self._config = config
         #: how long the group waits for a poll
         self.max_poll_interval_ms = config.max_poll_interval_ms
@@ -113,14 +113,14 @@ class Worker:
             error_handlers,
         )
         self._restorer = Restorer(config, cluster, restore_listener, clock.monotonic_ms)
-        self.followed = FollowedTasks(config, clock, wait, self.wishes)
+        self.followed = StandbyTasks(config, clock, wait, self.control)
         self._tasks = TaskTable()
         self._failure: LogstateError | None = None
         self._limits = FailureLimits(config)
-        self._foreign_members = ForeignMembers(config.application_id, wait)
+        self._protocol_conflict = ProtocolConflict(config.application_id, wait)
         self._poison_search = PoisonRecordSearch()
         limit = BufferLimit(config.buffered_records_max, config.buffered_bytes)
-        self.intake = Intake(self._tasks, self._observer, clock, limit, self.wishes)
+        self.fetch_buffer = FetchBuffer(self._tasks, self._observer, clock, limit, self.control)
         self.processing = Processing(
             self._tasks,
             self._poison_search,
@@ -178,7 +178,7 @@ class Worker:
             raise
         finally:
             self._observer.ended()
-            yield from self._close(Closing(failure))
+            yield from self._close(ErrorCollector(failure))
 
     def _start(self) -> Steps[None]:
         self._started = started = yield from self._starting.open()
@@ -211,7 +211,7 @@ class Worker:
         return self._begun_commits
 
     def _turn(self) -> Steps[None]:
-        self.intake.turn()
+        self.fetch_buffer.turn()
         yield from self._poll()
         live, tasks, observer = self._live, self._tasks, self._observer
         self._maintenance.check_state(tasks.running())
@@ -224,10 +224,10 @@ class Worker:
         if len(tasks.running()) < len(tasks) or self._restorer.must_rest:
             yield from self._start_tasks()
         every, processing, commits = tasks.all(), self.processing, self._commits
-        yield from live.open_transactions.look(every, self.wishes.neighbours)
+        yield from live.open_transactions.look(every, self.control.group_view)
         yield from live.topics.look(is_away=observer.is_away)
         yield from live.globals.poll()
-        if self.intake.is_paused:
+        if self.fetch_buffer.is_paused:
             processing.rest()
         else:
             yield from processing.turn(commits)
@@ -252,7 +252,7 @@ class Worker:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        yield from self.intake.take(polled, consumer)
+        yield from self.fetch_buffer.take(polled, consumer)
 
     # ------------------------------------------------------------------ assignment
 
@@ -273,14 +273,14 @@ class Worker:
             self._assigned(rebalance.partitions)
             return
         is_lost = rebalance.kind == "lost"
-        closing = Closing()  # whatever fails on the way, the partitions are given up
+        closing = ErrorCollector()  # whatever fails on the way, the partitions are given up
         if not is_lost and rebalance.partitions:
             try:
                 yield from self._commits.commit_all()
             except REPLAYED as exc:
                 yield from closing.steps(self._recover(exc))
         stopped = self._live.assignment.lose(rebalance.partitions)
-        self._tasks.disown(rebalance.partitions)
+        self._tasks.revoke(rebalance.partitions)
         if is_lost and len(self._tasks):
             # Others may own these partitions already: nothing of this transaction may commit.
             yield from closing.steps(self._recover(PartitionsLost("the partitions were lost")))
@@ -291,7 +291,8 @@ class Worker:
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         assignment = self._live.assignment
-        closing = Closing()  # whatever fails on the way, every task that was given is in the table
+        # Whatever fails on the way, the table has every task that was given.
+        closing = ErrorCollector()
         closing.call(self._close_lapsed)
         complete = assignment.gain(partitions)
         self._live.committer.joined()
@@ -310,10 +311,10 @@ class Worker:
             self._close_task(task_id, applies=False)
         else:
             self._restorer.remove(owned)
-            self._tasks.lapse(task_id)
+            self._tasks.orphan(task_id)
 
     def _close_lapsed(self) -> None:
-        closing = Closing()
+        closing = ErrorCollector()
         for task_id in list(self._tasks.lapsed):
             closing.call(partial(self._close_task, task_id, applies=False))
             self._observer.tasks_changed(self._tasks.readable())
@@ -356,8 +357,8 @@ class Worker:
                 owned.is_new = False
         for owned in starting:
             yield from starter.start(owned, self._tasks.heard_ms)
-        if self.intake.is_paused:
-            yield from self.intake.pause_or_resume(self._live.consumer)
+        if self.fetch_buffer.is_paused:
+            yield from self.fetch_buffer.pause_or_resume(self._live.consumer)
         self._observer.tasks_changed(self._tasks.readable())
 
     # ------------------------------------------------------------------ failure and end
@@ -366,7 +367,7 @@ class Worker:
         """Discard what is not committed, fence, and send every task through its stages again."""
         now = self._clock.monotonic_ms()
         if isinstance(cause, ForeignGroupError) and not len(self._tasks):
-            yield from self._foreign_members.wait(now, cause)
+            yield from self._protocol_conflict.wait(now, cause)
             yield from self._rejoin()
             return
         blame = self.processing.slow_calls.blame(now)
@@ -400,13 +401,13 @@ class Worker:
     def _rejoin(self) -> Steps[None]:
         """Give up all that the unusable member owned, and join as another."""
         lost = tuple(self._live.assignment.owned)
-        self._tasks.disown(lost)
+        self._tasks.revoke(lost)
         for task_id in self._live.assignment.lose(lost):
             self._lose(task_id)
         self._observer.tasks_changed(self._tasks.readable())
         yield from self._live.consumer.renew()
 
-    def _close(self, closing: Closing) -> Steps[None]:
+    def _close(self, closing: ErrorCollector) -> Steps[None]:
         if self._begun_commits is not None:
             yield from closing.steps(self._begun_commits.abandon())
         self._observer.tasks_changed({})

@@ -21,7 +21,7 @@ from logstate.metrics.instruments import Metrics
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.worker.lag import input_lag, restore_lag
-from logstate.worker.late_share import LateShare, late_line
+from logstate.worker.late_record_rate import LateRecordRate, late_line
 from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
 
 _LOGGER = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class WorkerObserver:
         self.on_change: Callable[[], None] = lambda: None
         #: by the task itself, which counts on where it is kept as a copy and comes back
         self._seen: WeakKeyDictionary[Task, _Seen] = WeakKeyDictionary()
-        self._late: WeakKeyDictionary[Task, LateShare] = WeakKeyDictionary()
+        self._late: WeakKeyDictionary[Task, LateRecordRate] = WeakKeyDictionary()
         #: of restores, which begin at 0 with each assignment
         self._restored: dict[TaskId, _Seen] = {}
 
@@ -272,7 +272,7 @@ class WorkerObserver:
 
     def _tell_late(self, task: Task, late: int) -> None:
         now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
-        share = self._late.setdefault(task, LateShare())
+        share = self._late.setdefault(task, LateRecordRate())
         found = share.look(now_ms, task.processed.total(), late)
         if found is not None:
             topics = dict.fromkeys(tp.topic for tp in task.partitions)

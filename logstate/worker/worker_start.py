@@ -13,13 +13,13 @@ from functools import partial
 from logstate.commit.commit import Committer
 from logstate.commit.renewed_producer import RenewedProducer
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import Admin, Background, Cluster, PlainProducer, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.closing import Closing
+from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RetriableError, UpgradeError
-from logstate.contracts.processing import Surroundings
+from logstate.contracts.processing import ApplicationContext
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import Admin, Background, Cluster, PlainProducer, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.metrics.own_metrics import OwnMetrics
 from logstate.queries.global_stores import GlobalStores
@@ -34,11 +34,11 @@ from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest_record
 from logstate.topics.manifest_log import ManifestLog, decoded
+from logstate.topics.sink_partition_counts import SinkPartitionCounts
 from logstate.topics.upgrade import accepted, check_unmarked
-from logstate.topics.written_counts import WrittenCounts
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
-from logstate.worker.limits import StartPatience
+from logstate.worker.limits import StartupTimeout
 from logstate.worker.membership import Membership
 from logstate.worker.planned_topics import PlannedTopics
 from logstate.worker.worker_observer import WorkerObserver
@@ -66,7 +66,7 @@ class Clients:
         consumer, self.consumer = self.consumer, None
         yield from _close("close_consumer", consumer)
 
-    def close(self, closing: Closing) -> Steps[None]:
+    def close(self, closing: ErrorCollector) -> Steps[None]:
         """Leave the group and let go of every client."""
         if self.manifests is not None:
             yield from closing.steps(self.manifests.close())
@@ -127,7 +127,7 @@ class WorkerStart:
 
         Begins again as long as the brokers are away; what they refuse is raised.
         """
-        patience = StartPatience(self.config.start_timeout_ms, self.clock.monotonic_ms())
+        patience = StartupTimeout(self.config.start_timeout_ms, self.clock.monotonic_ms())
         while True:
             try:
                 return (yield from self._attempt())
@@ -143,10 +143,10 @@ class WorkerStart:
         try:
             started = yield from self._open(clients)
         except Exception as exc:
-            yield from clients.close(Closing(exc))
+            yield from clients.close(ErrorCollector(exc))
             raise
         if started is None:
-            closing = Closing()
+            closing = ErrorCollector()
             yield from clients.close(closing)
             closing.finish()
         return started
@@ -167,13 +167,13 @@ class WorkerStart:
         if plan is None:
             return None
         metrics = partial(OwnMetrics, self.observer.metrics)
-        surroundings = Surroundings(config.application_config, metrics=metrics)
+        application_context = ApplicationContext(config.application_config, metrics=metrics)
         clients.globals = globals_ = GlobalStores(
             plan.application_id,
             plan.global_inputs(),
             cluster,
             self.clock,
-            surroundings,
+            application_context,
             self.error_handlers,
         )
         yield from globals_.bootstrap(admin, self.is_stopping)
@@ -261,7 +261,7 @@ class WorkerStart:
         config, cluster, clock = self.config, self.cluster, self.clock
         assert clients.manifests is not None, "it has been announced"
         look_again = partial(self._look_again, plan, clients.manifests)
-        counts = WrittenCounts(plan.partition_counts, admin)
+        counts = SinkPartitionCounts(plan.partition_counts, admin)
         plan = replace(plan, partition_counts=counts)
         inputs = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}
         assignment = Assignment(inputs)

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.counting_app import application
 from tests.patience import PATIENCE_S, until

@@ -10,8 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 

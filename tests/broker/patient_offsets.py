@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from logstate.contracts.clients import Admin, Committed
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Committed
 from tests.patience import until
 
 

@@ -5,8 +5,8 @@ A worker asks again at its next turn; who asks once fails where the machine is b
 
 from __future__ import annotations
 
+from logstate.contracts.clients import TransactionalProducer
 from logstate.contracts.errors import RetriableError
-from logstate.contracts.seams import TransactionalProducer
 from tests.patience import until
 
 

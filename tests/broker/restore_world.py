@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from logstate.contracts.clients import NewTopic, TransactionalProducer
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic, TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.broker.patient_producers import initialised

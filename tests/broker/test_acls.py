@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from logstate import Application, LogstateError, StreamsBuilder, Topology, TumblingWindows
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.secured import client_settings

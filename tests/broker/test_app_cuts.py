@@ -10,9 +10,9 @@ from threading import Barrier
 
 import pytest
 
-from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, half_made_cuts, list_cuts
+from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, incomplete_cuts, list_cuts
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.seams import NewTopic
 from logstate.contracts.topic_names import cut_claim_topic, cut_copies
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.test_store_read import EXPECTED, Counter, rows_or_none
@@ -74,5 +74,5 @@ def one_of_two_at_the_same_moment_makes_a_cut(made: Counter) -> None:
     with pytest.raises(ConfigError, match="is being made by somebody else"):
         create_cut(made.bootstrap, made.name, "both")
     delete_cut(made.bootstrap, made.name, "both")
-    assert half_made_cuts(made.bootstrap, made.name) == []
+    assert incomplete_cuts(made.bootstrap, made.name) == []
     admin.close()

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 
 MODULE = """

@@ -21,11 +21,11 @@ import pytest
 
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.patient_offsets import committed_offsets
-from tests.chaos.surroundings import open_transactions
+from tests.chaos.environment import open_transactions
 from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,9 +20,9 @@ import pytest
 from confluent_kafka import Producer
 
 from logstate.app import Application
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.contracts.stores import StoreSpec
 from logstate.kafka.cluster import KafkaCluster
 from logstate.testing.driver import TopologyTestDriver

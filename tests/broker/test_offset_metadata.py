@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 
 from logstate.changelog.cut import decode_cut
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker import metadata_reader
 from tests.broker.jvm_program import HERE, answer

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from logstate import Application, StreamsBuilder
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from tests.broker.group_settings import expect_heartbeats_within
-from tests.chaos.surroundings import brokers_that_start_fast
+from tests.chaos.environment import brokers_that_start_fast
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-WATCH = "logstate.worker.watch"
+WATCH = "logstate.worker.watchdog"
 
 
 @pytest.fixture(scope="module")

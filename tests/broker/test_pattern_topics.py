@@ -10,8 +10,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from logstate.app import Application
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder, Topology
 from tests.patience import PATIENCE_S, until

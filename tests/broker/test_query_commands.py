@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from logstate.app import Application
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology.dsl.topology_target import load_topology
 from tests.patience import until

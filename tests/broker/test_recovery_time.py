@@ -31,9 +31,9 @@ import pytest
 
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.recovery_app import (
     CHECKPOINT,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.task.error_handlers import ErrorHandlers, dead_letter, skip
 from logstate.topology import StreamsBuilder

@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from logstate.app import Application
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topology.dsl.topology_target import load_topology

@@ -14,6 +14,7 @@ from logstate import serdes
 from logstate.app import Application
 from logstate.changelog.offline.reshard import Resharded, reshard
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import (
     ConfigError,
     MembersLiveError,
@@ -21,7 +22,6 @@ from logstate.contracts.errors import (
     UpgradeError,
 )
 from logstate.contracts.records import ProducedRecord, Windowed
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from logstate.topology.graph.nodes import SinkNode

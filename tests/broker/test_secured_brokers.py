@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from logstate import Application, StreamsBuilder, Topology
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.cluster import LocalCluster

@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from logstate.app import Application
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology

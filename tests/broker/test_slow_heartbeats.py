@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from logstate import Application, StreamsBuilder, Topology
-from logstate.contracts.seams import NewTopic
-from logstate.instance.told_workers import ToldWorkers
+from logstate.contracts.clients import NewTopic
+from logstate.instance.worker_pool_status import WorkerPoolStatus
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from tests.patience import until
@@ -72,7 +72,7 @@ def test_tasks_come_and_go_with_an_instance_between_two_heartbeats(
 
 def shares(application: Application) -> list[int]:
     """How many tasks each worker has."""
-    workers = cast("ToldWorkers", application._workers)
+    workers = cast("WorkerPoolStatus", application._workers)
     return sorted(len(told.report.tasks) for told in workers._told.values())
 
 

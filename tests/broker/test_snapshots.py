@@ -14,8 +14,8 @@ import logstate
 from logstate import Application, StreamsBuilder, Topology
 from logstate.changelog.cuts.named_cuts import find_cut
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.patience import PATIENCE_S
 from tests.snapshots.campaign import Scenario, check

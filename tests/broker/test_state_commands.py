@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from logstate.app import Application
 from logstate.cli import app as command
+from logstate.contracts.clients import Admin, NewTopic
 from logstate.contracts.errors import (
     ConfigError,
     MembersLiveError,
@@ -25,7 +26,6 @@ from logstate.contracts.errors import (
     TopicError,
 )
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topology.dsl.topology_target import load_topology

@@ -30,9 +30,9 @@ from logstate import (
     until_window_closes,
 )
 from logstate.cli import app as command
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError, LogstateError, TopicError
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.patience import until
 

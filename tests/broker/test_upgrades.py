@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.patient_offsets import committed_offsets
 from tests.upgrades.change import Change

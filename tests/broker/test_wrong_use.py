@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import (
     BrokerError,
     ConfigError,
@@ -22,7 +23,6 @@ from logstate.contracts.errors import (
     TopologyError,
 )
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from logstate.app import Application
-from logstate.contracts.seams import TransactionalProducer
+from logstate.contracts.clients import TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
 from tests.conformance.steps import build_topology
 from tests.conformance.vectors import Case, read_vector

@@ -16,7 +16,7 @@ from logstate.contracts.topic_names import instances_topic
 from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry, signed
 from logstate.testing import FakeCluster
 from logstate.topology import SessionWindows, StreamsBuilder, Topology, TumblingWindows
-from tests.logstate.neighbours import until
+from tests.logstate.instances import until
 from tests.unhurried import unhurried
 
 TOKEN = "a long random text"

@@ -81,15 +81,15 @@ class Opened:
     def __init__(self, browser: Browser, address: str) -> None:
         self._browser = browser
         self._address = address
-        self._complaints: list[str] = []
+        self._client_errors: list[str] = []
         self._asked: set[str | None] = set()
 
     def open(self, address: str = "", token: str = TOKEN, **settings: object) -> Page:
         """The page, with the token given where there is one."""
         page = self._browser.new_page(**settings)  # type: ignore[arg-type]
         page.set_default_timeout(WAIT_MS)
-        page.on("console", lambda told: self._complaints.append(told.text))
-        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        page.on("console", lambda told: self._client_errors.append(told.text))
+        page.on("pageerror", lambda error: self._client_errors.append(str(error)))
         page.on("request", lambda request: self._asked.add(urlsplit(request.url).hostname))
         page.goto(address or self._address)
         if token:
@@ -99,7 +99,7 @@ class Opened:
 
     def check(self) -> None:
         """Nothing was complained of, and nobody else was asked."""
-        assert not [one for one in self._complaints if not one.startswith(REFUSED)]
+        assert not [one for one in self._client_errors if not one.startswith(REFUSED)]
         assert self._asked == {"127.0.0.1"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.row_counts import is_counted
 from logstate.changelog.rows.writes import LoggedFields
-from logstate.commit.outlet import NO_TIMESTAMP
+from logstate.commit.output_buffer import NO_TIMESTAMP
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
 from tests.changelog.store_bench import BenchContext, open_state

@@ -14,7 +14,7 @@ from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import StateChanges, TaskState
 from logstate.changelog.stores.readers import READER_CLASSES, reader_maker
-from logstate.commit.outlet import NO_TIMESTAMP
+from logstate.commit.output_buffer import NO_TIMESTAMP
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
 from tests.changelog.store_bench import BenchContext, open_state

@@ -20,9 +20,9 @@ from logstate.changelog.stored_manifest import (
     topics_of_others,
 )
 from logstate.commands.stored_logs import log_of_entry
+from logstate.contracts.clients import run_steps
 from logstate.contracts.compatibility import NOTHING_DECIDED
 from logstate.contracts.errors import ConfigError, LogstateError, RestoreError
-from logstate.contracts.seams import run_steps
 from logstate.testing import FakeCluster
 from logstate.topics.handover import stores_for_the_jvm
 from logstate.topics.manifest import content, manifest

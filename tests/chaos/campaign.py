@@ -12,15 +12,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from logstate.contracts.seams import NewTopic
+from logstate.contracts.clients import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.chaos.brokers import OneBroker, ThreeBrokers
+from tests.chaos.environment import brokers_that_start_fast, open_transactions
 from tests.chaos.feeder import Feeder
 from tests.chaos.flow import INPUTS, OUTPUTS, PARTITIONS, application
 from tests.chaos.logs import Counting, read_topic
 from tests.chaos.oracle import Expected, Verdict, expected, judge
 from tests.chaos.schedule import Event, events
-from tests.chaos.surroundings import brokers_that_start_fast, open_transactions
 from tests.chaos.workers import Workers
 from tests.patience import until
 
@@ -49,12 +49,12 @@ class Outcome:
     kills: int
     lost: int
     duplicated: int
-    complaints: list[str]
+    client_errors: list[str]
     lines: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
-        return not (self.lost or self.duplicated or self.complaints)
+        return not (self.lost or self.duplicated or self.client_errors)
 
     @property
     def summary(self) -> str:
@@ -206,7 +206,7 @@ class Campaign:
             len(self._events),
             verdict.lost,
             verdict.duplicated,
-            self._workers.complaints,
+            self._workers.client_errors,
             [*self._facts(inputs, wanted, seconds), *self._observed(verdict)],
         )
 
@@ -219,7 +219,7 @@ class Campaign:
             counting.poll()
             self._workers.revive()
             if time.monotonic() - started > CALM_LIMIT_S:
-                self._workers.complaints.append(
+                self._workers.client_errors.append(
                     f"not everything was processed within {CALM_LIMIT_S:.0f} s:"
                     f" {counting.counts} of {need}; open transactions:"
                     f" {open_transactions(self._bootstrap)}"
@@ -275,7 +275,7 @@ class Campaign:
             *(f"a worker ended by itself ({n} times): {w}" for w, n in self._workers.exits.items()),
             f"compared {verdict.checked} values",
             *verdict.story,
-            *self._workers.complaints,
+            *self._workers.client_errors,
         ]
 
 

@@ -41,7 +41,7 @@ class Workers:
         #: last lines of workers that ended by themselves
         self.exits: Counter[str] = Counter()
         #: what must not happen, in words
-        self.complaints: list[str] = []
+        self.client_errors: list[str] = []
 
     def log_file(self, number: int) -> Path:
         """What a worker said, over all its lives."""
@@ -106,14 +106,14 @@ class Workers:
             time.sleep(0.5)  # its stacks go to the log
             process.kill()
             process.wait(PATIENCE_S)
-            self.complaints.append(f"worker {number} did not end after SIGTERM")
+            self.client_errors.append(f"worker {number} did not end after SIGTERM")
             return
         if status not in (0, -signal.SIGTERM):
             words = _last_words(self.log_file(number))
             if _DISK_FULL in words:
                 self.exits[words] += 1
             else:
-                self.complaints.append(f"worker {number} ended with {status} after SIGTERM")
+                self.client_errors.append(f"worker {number} ended with {status} after SIGTERM")
 
     def count_in_logs(self, words: str) -> int:
         """How often the workers said something."""

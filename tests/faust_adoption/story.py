@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logstate.app import Application
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, StoreUnavailableError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.contracts.topic_names import cuts_topic
 from logstate.faust import Adopted, adopt, record_of
 from logstate.kafka.cluster import KafkaCluster

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from tests.log_conformance.rig import GroupMember, Rig, together
 from tests.patience import PATIENCE_S
 
@@ -224,7 +224,7 @@ def a_member_does_not_stay_for_whoever_has_moved_on(rig: Rig) -> None:
 def a_probe_is_answered_and_hears_no_complaint(rig: Rig) -> None:
     probe = rig.cluster.probe()
     assert probe.ask(PATIENCE_S)
-    assert not probe.complaints().is_refusal
+    assert not probe.client_errors().is_refusal
     assert probe.brokers
     probe.close()
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, ProductionError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from tests.log_conformance.rig import Rig, records
 
 

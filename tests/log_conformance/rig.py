@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
-from logstate.contracts.seams import (
+from logstate.contracts.clients import (
     Cluster,
     GroupConsumer,
     LogConsumer,
@@ -17,6 +16,7 @@ from logstate.contracts.seams import (
     Rebalance,
     TransactionalProducer,
 )
+from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
 from tests.broker.patient_producers import initialised
 from tests.patience import until
 

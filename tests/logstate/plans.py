@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logstate.contracts.seams import TopicDescription
+from logstate.contracts.clients import TopicDescription
 from logstate.topics.bound_plan import BoundPlan, bind
 from logstate.topology import StreamsBuilder
 from tests.logstate.task.task_bench import APPLICATION, topology_of

@@ -12,7 +12,7 @@ import pytest
 from logstate.app import Application
 from logstate.app_settings import AppSettings, FaultSettings, LocalRows, StateWrites
 from logstate.changelog.directory import StateDirectory
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.contracts.standby_settings import StandbySettings
@@ -32,7 +32,7 @@ GOOD: dict[str, Any] = {
     "offset_reset": "earliest",
     "group_protocol": "consumer",
     "clients": ClientSettings({"security.protocol": "SSL"}),
-    "decisions": Decisions(),
+    "decisions": MigrationOptions(),
     "application_id": "app",
     "replication_factor": -1,
     "topic_config": {},
@@ -130,7 +130,7 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ),
         ({"topic_config": {"retention.ms": 5}}, "must be text, as brokers have it"),
         ({"topic_config": {"cleanup.policy": "delete"}}, "each has its own"),
-        ({"decisions": Decisions({}, cast("Any", [5]))}, "forget must be a set of names"),
+        ({"decisions": MigrationOptions({}, cast("Any", [5]))}, "forget must be a set of names"),
         ({"clients": ClientSettings.of(cast("Any", 5))}, "kafka must be a dict.*got int"),
         (
             {"clients": ClientSettings({"message.max.bytes": "big"})},

@@ -15,7 +15,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import instances_topic
-from tests.logstate.neighbours import (
+from tests.logstate.instances import (
     KEYS,
     PARTITIONS,
     cluster_with,

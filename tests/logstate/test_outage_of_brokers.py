@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from logstate.app import Application
+from logstate.contracts.clients import Rebalance
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Rebalance
 from logstate.readable_stores import ReadableStores
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
-from logstate.worker.watch import Watch
+from logstate.worker.watchdog import Watchdog
 from tests.logstate.flows import counted
 from tests.logstate.plans import topology_of
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
@@ -34,7 +34,7 @@ class Served:
         self.cluster = cluster_of({"in": 1, "out": 1})
         self.rig = WorkerRig(self.cluster, counted)
         worker, observer = self.rig.worker, self.rig.observer
-        self.watch = Watch(self.cluster.probe(), self.clock, observer, worker)
+        self.watch = Watchdog(self.cluster.probe(), self.clock, observer, worker)
         topology = worker._starting.topology
         self.stores = ReadableStores(
             topology, "app", lambda: worker, observer, self.cluster, self.clock, lambda: None
@@ -173,12 +173,12 @@ def test_an_outage_of_any_length_never_ends_the_worker(served: Served) -> None:
 def test_one_outage_is_three_lines_at_most(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "logstate.worker.watch")
+    caplog.set_level(logging.INFO, "logstate.worker.watchdog")
     served.cluster.away = REFUSED
     served.pass_seconds(70)
     served.cluster.away = None
     served.pass_seconds(2)
-    said = [r for r in caplog.records if r.name == "logstate.worker.watch"]
+    said = [r for r in caplog.records if r.name == "logstate.worker.watchdog"]
     assert [r.levelname for r in said] == ["WARNING", "WARNING", "INFO"]
     assert "1 tasks of this instance stand still" in said[0].getMessage()
     assert all(r.levelno < logging.CRITICAL for r in caplog.records)

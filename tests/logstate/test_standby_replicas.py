@@ -11,8 +11,8 @@ from logstate import Application, StandbySettings
 from logstate.contracts.errors import ConfigError, LogstateError, StoreUnavailableError
 from logstate.contracts.serving import Serving
 from logstate.local_worker import LocalWorker
-from logstate.restore.standby_places import Neighbours
-from tests.logstate.neighbours import KEYS, cluster_with, instance, until
+from logstate.restore.standby_assignor import GroupView
+from tests.logstate.instances import KEYS, cluster_with, instance, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 
@@ -81,10 +81,10 @@ def test_others_count_on_a_static_member_until_it_leaves_for_good(
     assert members_after <= members[-1]
 
 
-def neighbours_of(app: Application) -> Neighbours:
+def neighbours_of(app: Application) -> GroupView:
     """What the directory told the worker last."""
     assert isinstance(app._workers, LocalWorker)
-    return app._workers._wishes.neighbours
+    return app._workers._control.group_view
 
 
 def test_without_an_address_instances_copy_for_each_other_and_answer_nobody(

@@ -13,7 +13,7 @@ from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import instances_topic
 from logstate.testing import FakeCluster
 from tests import patience
-from tests.logstate.neighbours import cluster_with, instance, shared, until
+from tests.logstate.instances import cluster_with, instance, shared, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 _failed: WeakKeyDictionary[FakeCluster, bool] = WeakKeyDictionary()

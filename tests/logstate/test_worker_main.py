@@ -15,7 +15,7 @@ from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.instance.channel import Channel
 from logstate.instance.states import Lifecycle
 from logstate.instance.this_process import is_worker
-from logstate.instance.worker_processes import Order
+from logstate.instance.worker_processes import StartCommand
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology
 from logstate.topology.dsl.topology_target import resolved
@@ -50,7 +50,7 @@ HERE = __name__
 def test_a_process_makes_the_same_topology_of_it(target: Any, tmp_path: Path) -> None:
     here, travels = resolved(target)
     ordered = program(travels, settings_of(counted, slot=4, workers=3), tmp_path)
-    worker = new_worker(Order(2, False, {}, ordered), Lifecycle(), lambda _: None)
+    worker = new_worker(StartCommand(2, False, {}, ordered), Lifecycle(), lambda _: None)
     try:
         assert worker._settings.topology.describe() == here.describe()
         assert (worker._settings.slot, worker._settings.workers) == (6, 1)
@@ -62,7 +62,7 @@ def test_a_process_makes_the_same_topology_of_it(target: Any, tmp_path: Path) ->
 def test_a_lambda_is_sent_and_called_there(tmp_path: Path) -> None:
     _, travels = resolved(lambda: topology_of(counted))
     ordered = program(travels, settings_of(counted), tmp_path)
-    worker = new_worker(Order(0, False, {}, ordered), Lifecycle(), lambda _: None)
+    worker = new_worker(StartCommand(0, False, {}, ordered), Lifecycle(), lambda _: None)
     worker.release()
     assert "counts" in worker._settings.topology.stores
 
@@ -85,7 +85,7 @@ def test_the_first_worker_warns_of_a_value_that_the_main_program_changed(
     monkeypatch.setattr(sys.modules[HERE], "FACTOR", 7)
     ordered = program(lambda: topology_of(scaled), settings_of(scaled), tmp_path)
     monkeypatch.undo()
-    worker = new_worker(Order(number, False, {}, ordered), Lifecycle(), lambda _: None)
+    worker = new_worker(StartCommand(number, False, {}, ordered), Lifecycle(), lambda _: None)
     worker.release()
     assert len(caplog.messages) == warnings
     assert all(f"reads {HERE}.FACTOR, which is 7 in the main" in text for text in caplog.messages)
@@ -136,7 +136,7 @@ def test_whatever_ends_a_process_is_told_with_its_place(
 
     ours, theirs = Pipe()
     here = Channel(ours, "ours")
-    ServedWorker(Channel(theirs, "theirs"), Order(0, False, {}, b""), fails).serve()
+    ServedWorker(Channel(theirs, "theirs"), StartCommand(0, False, {}, b""), fails).serve()
     told, content = here.receive()
     assert told == "ended"
     assert type(content) is kind

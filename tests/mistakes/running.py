@@ -19,7 +19,7 @@ from logstate.contracts.errors import FencedError, StoreUnavailableError
 from logstate.task.error_handlers import Decision, dead_letter
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import KeyTimers, KStream, timer_store
-from logstate.worker.watch import Watch
+from logstate.worker.watchdog import Watchdog
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 from tests.mistakes.mistake import mistake
 
@@ -138,7 +138,9 @@ class Waiting:
     def __init__(self) -> None:
         self.cluster = cluster_of({"in": 1, "out": 1})
         self.rig = WorkerRig(self.cluster, self.declare)
-        self.watch = Watch(self.cluster.probe(), self.rig.clock, self.rig.observer, self.rig.worker)
+        self.watch = Watchdog(
+            self.cluster.probe(), self.rig.clock, self.rig.observer, self.rig.worker
+        )
 
     def declare(self, builder: StreamsBuilder) -> None:
         builder.stream("in", key=str, value=str).filter(self.is_known).to("out")

@@ -37,7 +37,7 @@ class Bench:
         self._broker_s = self._broker_cpu_s()
         return MeasuredProcess(words, self.log)
 
-    def surroundings(self, own_cpu_s: float) -> dict[str, Any]:
+    def application_context(self, own_cpu_s: float) -> dict[str, Any]:
         """What broker, host and other programs used since the start."""
         now = machine_cpu()
         broker_s = self._broker_cpu_s() - self._broker_s

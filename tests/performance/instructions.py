@@ -18,9 +18,9 @@ import sys
 from pathlib import Path
 
 from logstate.changelog.task_state import open_task_state
+from logstate.contracts.clients import TopicDescription
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import TopicDescription
 from logstate.task.task import Task
 from logstate.topics.bound_plan import bind
 from tests.performance.events import Event, write_events

@@ -39,14 +39,14 @@ def measure_latency(bench: Bench) -> Figures:
     try:
         _wake(bench, process)
         before_s, start_s = process.cpu_s(), time.time()
-        around_before = bench.surroundings(before_s)
+        around_before = bench.application_context(before_s)
         subprocess.run(feeder_command(settings, run.inputs), check=True, cwd=ROOT)
         fed_s = time.time()
         while time.time() - fed_s < _DRAIN_S and topics.end(run.outputs) < _WAKING + records:
             time.sleep(_POLL_S)
         done_s = time.time()
         cpu_s, rss_mb = process.cpu_s(), process.rss_max_mb()
-        around = bench.surroundings(cpu_s)
+        around = bench.application_context(cpu_s)
     finally:
         process.stop()
     outputs, ages_ms = _ages_ms(topics.read_all(run.outputs), start_s + _WARM_UP_S)
@@ -96,7 +96,7 @@ def _ages_ms(messages: Iterable[Any], from_s: float) -> tuple[int, list[float]]:
 
 
 def _during(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What the surroundings used between two looks."""
+    """What the application context used between two looks."""
     return {
         name: None if value is None else max(0.0, value - before[name])
         for name, value in after.items()

@@ -34,7 +34,7 @@ def measure_restore(bench: Bench) -> Figures:
         done_s = _wait_for_answers(bench, process, before + len(probes))
         # What is read here belongs to a process that may be gone a line later.
         cpu_s, rss_mb = process.cpu_s(), process.rss_max_mb()
-        around = bench.surroundings(cpu_s)
+        around = bench.application_context(cpu_s)
         is_complete = True
         if run.peer in OURS:
             process.kill()

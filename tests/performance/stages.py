@@ -35,14 +35,14 @@ from confluent_kafka import Message, Producer
 from logstate.changelog.task_state import open_task_state
 from logstate.commit.commit import Committer
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import TopicDescription, run_steps
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import TopicDescription, run_steps
 from logstate.kafka.cluster import KafkaCluster
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan, bind
-from logstate.worker.collector_pace import collector_pace
+from logstate.worker.gc_tuner import gc_tuner
 from tests.performance.events import Event, key_name, write_events
 from tests.performance.logstate_peer import topology
 from tests.performance.parser import parser_of
@@ -185,7 +185,7 @@ class Round:
         self.watch.timed("process", self.task.process, limit)
         outputs = self.task.outputs.copy()
         self.task.outputs.clear()
-        self.watch.timed("send", run_steps, self.committer.outlet.send(outputs))
+        self.watch.timed("send", run_steps, self.committer.output_buffer.send(outputs))
 
     def _commit(self) -> None:
         self.watch.timed("commit", run_steps, self.committer.commit([self.owned], self.epochs))
@@ -254,7 +254,7 @@ def main() -> None:
         owner, address = mocked_broker([*counts, *changelogs])
         path = Path(tempfile.mkdtemp(prefix="logstate-stages-"))
         one = Round(plan, KafkaCluster(address), path, is_exactly_once=workload.is_exactly_once)
-        with collector_pace.rare():
+        with gc_tuner.rare():
             one.run(tables, rows)
         one.close()
         owner.purge()

@@ -27,7 +27,7 @@ def measure_throughput(bench: Bench, expected: Expected) -> Figures:
     try:
         samples, first_output_s = _observe(bench, process, expected)
         cpu_s, rss_mb = process.cpu_s(), process.rss_max_mb()
-        around = bench.surroundings(cpu_s)
+        around = bench.application_context(cpu_s)
     finally:
         process.stop()
     done_s = samples[-1][0]

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from logstate.app import Application
 from logstate.changelog.offline.in_flight import check_is_drained
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.contracts.windowed_keys import start_of_window
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets

@@ -16,9 +16,9 @@ import msgspec
 from logstate.app import Application
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.clients import Cluster, NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Cluster, NewTopic
 from logstate.restore.restore import RestoreProgress
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from logstate.contracts.clients import Cluster, LogConsumer, Polled
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Cluster, LogConsumer, Polled
 
 #: records of a log that come through before it is let go
 HELD_AFTER = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from logstate.contracts.clients import Cluster, TransactionalProducer
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Cluster, TransactionalProducer
 from logstate.testing import FakeCluster
 from tests.patience import until
 

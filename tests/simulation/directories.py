@@ -20,7 +20,7 @@ from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import TopicPartition
 from logstate.http.remote_store import RemoteAnswer
-from logstate.restore.standby_places import Peer
+from logstate.restore.standby_assignor import Peer
 from logstate.testing.simulation.slot import Slot
 from logstate.testing.simulation.swarm import Swarm
 from logstate.topology import StreamsBuilder, Topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from logstate.commit import outlet
+from logstate.commit import output_buffer
 from logstate.testing.simulation.swarm import Fault
 from tests.simulation.schedule import Schedule
 from tests.simulation.swarm import draw
@@ -35,8 +35,8 @@ class HeldOutputs(Schedule):
         return cls(replace(swarm, faults=tuple(map(_of_a_commit, drawn.faults))))
 
     def run(self) -> None:
-        usual, outlet._SENT_BEHIND_MAX = outlet._SENT_BEHIND_MAX, _SENT_BEHIND_MAX
+        usual, output_buffer._SENT_BEHIND_MAX = output_buffer._SENT_BEHIND_MAX, _SENT_BEHIND_MAX
         try:
             super().run()
         finally:
-            outlet._SENT_BEHIND_MAX = usual
+            output_buffer._SENT_BEHIND_MAX = usual

@@ -21,7 +21,7 @@ from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry, en
 from logstate.directory.known_instances import KnownInstances, address_claim
 from logstate.directory.log_time import LogTime
 from logstate.directory.metadata import Lookup
-from logstate.http.answers import Answers
+from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteAnswer, RemoteStore
 from logstate.http.wire import ReadReply, ReadRequest
 from logstate.presence import places_of
@@ -91,7 +91,7 @@ class SimulatedInstance:
         self._is_new = False
         places = places_of(world.topology, world.application_id)
         lookup = Lookup(places, self.known, world.now_ms, self._why_not)
-        self.answers = Answers(
+        self.answers = QueryHandler(
             self.id,
             world.application_id,
             Serving(advertised=self.address, max_age=timedelta(milliseconds=world.max_age_ms)),

@@ -26,9 +26,9 @@ class Pauses(Schedule):
         rng = random.Random(f"pauses-{self.swarm.seed}-{turn}")
         for slot in self.slots:
             if slot.worker is not None and rng.random() < _RATE:
-                wishes = slot.worker.wishes
-                wishes.is_paused = not wishes.is_paused
-                self.counters["pauses"] += wishes.is_paused
+                control = slot.worker.control
+                control.is_paused = not control.is_paused
+                self.counters["pauses"] += control.is_paused
         super()._turn(turn)
 
     def _advance(self, slot: Slot, steps: int, turn: int) -> None:
@@ -44,12 +44,12 @@ class Pauses(Schedule):
     def _quiet(self, start: int) -> None:
         for slot in self.slots:
             if slot.worker is not None:
-                slot.worker.wishes.is_paused = False
+                slot.worker.control.is_paused = False
         super()._quiet(start)
 
 
 def _is_paused(slot: Slot) -> bool:
-    return slot.worker is not None and slot.worker.intake.is_paused
+    return slot.worker is not None and slot.worker.fetch_buffer.is_paused
 
 
 def _processed(slot: Slot) -> int:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.rows.suppress_values import buffer_time_of, decode_update, encode_update
 from logstate.changelog.state import TaskState
+from logstate.contracts.clients import TopicDescription, run_steps
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import TopicDescription, run_steps
 from logstate.contracts.stores import StoreSpec
 from logstate.queries.global_stores import GlobalStores
 from logstate.task.task import Task

@@ -11,10 +11,10 @@ import random
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from logstate.restore.standby_places import Holder, Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer, TaskOwner
 from logstate.testing.simulation.slot import Ordered, Slot
 from logstate.testing.simulation.swarm import Swarm
-from logstate.worker.followed_tasks import FollowedTasks
+from logstate.worker.standby_tasks import StandbyTasks
 from tests.simulation import flow
 from tests.simulation.schedule import Schedule
 from tests.simulation.swarm import draw
@@ -42,7 +42,7 @@ class Standbys(Schedule):
         super().__init__(swarm, partitions=partitions)
         #: the list that was told last
         self._told: tuple[Peer, ...] = ()
-        self._promoted: WeakKeyDictionary[FollowedTasks, int] = WeakKeyDictionary()
+        self._promoted: WeakKeyDictionary[StandbyTasks, int] = WeakKeyDictionary()
 
     def _slot(self, number: int) -> Slot:
         rng = random.Random(f"standbys-{self.swarm.seed}")
@@ -82,7 +82,7 @@ class Standbys(Schedule):
             told.append(Peer(f"{rng.random()}", None, "newcomer"))
         self._told = tuple(told)
         silent, holders = self._silent(rng), self._holders() if kind in ("true", "old") else None
-        slot.worker.wishes.neighbours = Neighbours(self._told, holders, self._present(rng), silent)
+        slot.worker.control.group_view = GroupView(self._told, holders, self._present(rng), silent)
         self.counters[f"told_{kind}"] += 1
 
     def _silent(self, rng: random.Random) -> frozenset[str]:
@@ -101,12 +101,12 @@ class Standbys(Schedule):
             if rng.random() < (_HEARD_OF if slot.is_running else _SLANDERED)
         )
 
-    def _holders(self) -> tuple[Holder, ...]:
+    def _holders(self) -> tuple[TaskOwner, ...]:
         """What every member has, as it would tell."""
         told = [
             (s.worker.followed.member_id, s.worker._tasks.all()) for s in self.slots if s.worker
         ]
-        return tuple(Holder(frozenset({m}), frozenset(map(str, tasks))) for m, tasks in told)
+        return tuple(TaskOwner(frozenset({m}), frozenset(map(str, tasks))) for m, tasks in told)
 
     def _peers(self) -> tuple[Peer, ...]:
         """Members of the group, and static ones that are about to join it."""

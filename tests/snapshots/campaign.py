@@ -17,8 +17,8 @@ from typing import Any
 import logstate
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.patience import PATIENCE_S
 from tests.snapshots.counting import STORES

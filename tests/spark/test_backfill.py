@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 from logstate import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
 from logstate.app import Application
 from logstate.changelog.offline.backfill import backfill
+from logstate.contracts.clients import NewTopic, run_steps
 from logstate.contracts.errors import (
     ConfigError,
     MembersLiveError,
@@ -25,7 +26,6 @@ from logstate.contracts.errors import (
     StoreUnavailableError,
 )
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic, run_steps
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topics.handover import check_nobody_lives
 from logstate.topology.plan.plan import Topology

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
-from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, half_made_cuts, list_cuts
+from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, incomplete_cuts, list_cuts
 from logstate.changelog.reading.store_read import read
 from logstate.changelog.spark import latest_cut, tables
 from logstate.cli import app as command
@@ -214,7 +214,7 @@ def test_what_a_maker_left_that_died_is_no_cut_and_is_removed(
     commit_all(log, 10, topic, [(b"a", int64(1))])
     log.create_topic(cut_copy_topic(log.application, "x", "spend"))
 
-    assert half_made_cuts(log.bootstrap, log.application) == ["x"]
+    assert incomplete_cuts(log.bootstrap, log.application) == ["x"]
     with pytest.raises(PySparkException, match="has no cut 'x'"):
         rows("spend", cut="x")
     with pytest.raises(

@@ -61,7 +61,7 @@ def main() -> int:
         "rows": tally.rows,
         "seconds": round(time.monotonic() - started),
     }
-    for complaint in tally.complaints:
+    for complaint in tally.client_errors:
         print(complaint)
     print(json.dumps(figures))
     return 0 if tally.is_good else 1

@@ -18,16 +18,16 @@ from pyspark.sql import DataFrame
 from logstate.changelog.cuts.cut_value import CutValue, parse_cut
 from logstate.changelog.cuts.latest_cut import latest_cut
 from logstate.changelog.spark import session, tables
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import log_bounds
 from logstate.local_broker.broker import LocalBroker
+from tests.chaos.environment import brokers_that_start_fast
 from tests.chaos.schedule import Event, events
-from tests.chaos.surroundings import brokers_that_start_fast
 from tests.chaos.workers import Workers
 from tests.spark_chaos.feeder import Feeder
 from tests.spark_chaos.flow import INPUTS, OUTPUTS, PARTITIONS, topology
@@ -97,12 +97,12 @@ class Tally:
     read_again: int = 0
     rows: int = 0
     stores: Counter[str] = field(default_factory=Counter)
-    complaints: list[str] = field(default_factory=list)
+    client_errors: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
         return self.counts_agree == self.counts and not (
-            self.wrong or self.refused or self.mismatches or self.complaints
+            self.wrong or self.refused or self.mismatches or self.client_errors
         )
 
 
@@ -348,11 +348,11 @@ class Campaign:
                     wrong.add(number)
                     self._report(f"read {number} was wrong: {difference}")
         self.tally.wrong = len(wrong)
-        self.tally.complaints = list(self._workers.complaints)
+        self.tally.client_errors = list(self._workers.client_errors)
         if self.tally.kills != len(self._events):
-            self.tally.complaints.append(f"{self.tally.kills} of {len(self._events)} kills")
+            self.tally.client_errors.append(f"{self.tally.kills} of {len(self._events)} kills")
         for store in self._topology.stores.keys() - self.tally.stores.keys():
-            self.tally.complaints.append(f"{store} was never read")
+            self.tally.client_errors.append(f"{store} was never read")
         self._report(f"workers were started {self._workers.starts} times")
         for words, count in self._workers.exits.items():
             self._report(f"a worker ended by itself ({count} times): {words}")

@@ -13,7 +13,7 @@ from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.directory import StateDirectory
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
-from logstate.commit.outlet import NO_TIMESTAMP
+from logstate.commit.output_buffer import NO_TIMESTAMP
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import TaskId
 from logstate.restore.restore import logged_fields

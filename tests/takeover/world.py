@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from logstate.contracts.clients import NewTopic, run_steps
 from logstate.contracts.errors import MembersLiveError, RetriableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic, run_steps
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import StableOffsets
 from logstate.topics.handover import check_nobody_lives

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from logstate.contracts.clients import TopicDescription
 from logstate.contracts.compatibility import worst
-from logstate.contracts.seams import TopicDescription
 from logstate.topics.bound_plan import bind
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes

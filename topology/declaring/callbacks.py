@@ -29,8 +29,8 @@ from typing import Any
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.setting_rules import shown
 from logstate.topology.declaring.declaration_site import (
+    declaration_error,
     function_site,
-    misdeclared,
 )
 from logstate.topology.declaring.late_binding import note_variables
 from logstate.topology.declaring.plain_functions import check_methods, check_plain, check_returns
@@ -131,7 +131,7 @@ def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
 def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
     """A callable that makes a new processor per task: a class or a function without parameters."""
     if not callable(function):
-        raise misdeclared(
+        raise declaration_error(
             f"The processor supplier {function!r} is not callable. Every task needs a processor of"
             " its own, so give the class (or a function that makes one), not an object."
         )
@@ -141,7 +141,7 @@ def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
         check_methods(function, function.__qualname__)
     if names := _required(function):
         made = getattr(function, "__name__", "make")
-        raise misdeclared(
+        raise declaration_error(
             f"The processor supplier {function_site(function)} is called without arguments, once"
             f" for each task, and needs {', '.join(names)}. Give lambda: {made}(...), with what it"
             " needs."
@@ -278,7 +278,7 @@ def _shape(
 
 def _check_callable(what: str, function: object, shapes: Sequence[str]) -> None:
     if not callable(function):
-        raise misdeclared(
+        raise declaration_error(
             f"The {what} {function!r} is not callable. Accepted: {' or '.join(shapes)}."
         )
 
@@ -286,7 +286,7 @@ def _check_callable(what: str, function: object, shapes: Sequence[str]) -> None:
 def _error(
     what: str, function: Callable[..., Any], found: str, shapes: Sequence[str]
 ) -> TopologyError:
-    return misdeclared(
+    return declaration_error(
         f"The {what} {function_site(function)} does not fit: {found}. Accepted:"
         f" {' or '.join(shapes)}."
     )

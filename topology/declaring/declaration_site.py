@@ -51,7 +51,7 @@ def calling_site() -> str | None:
     return f"{code.co_name} at {short_path(code.co_filename)}:{frame.f_lineno}"
 
 
-def misdeclared(problem: str) -> TopologyError:
+def declaration_error(problem: str) -> TopologyError:
     """The error for what the user's call that led here declares."""
     return TopologyError(problem, declared_at=declaration_site())
 

@@ -4,8 +4,8 @@ A worker process imports the modules of the topology again, so a value that the 
 after an import does not exist there. The values are collected in both processes and compared.
 
 Collected are the plain values (numbers, strings, and lists, tuples, sets and dicts of them) that a
-function of the user's reads by a name such as ``FACTOR``, ``settings.FACTOR`` or ``Rate.value``, and
-those that the functions which it calls by such a name read. Not collected:
+function of the user's reads by a name such as ``FACTOR``, ``settings.FACTOR`` or ``Rate.value``,
+and those that the functions which it calls by such a name read. Not collected:
 
 - values of the program that was started (``__main__``): its functions are sent with them,
 - values of the standard library, and of installed packages that no operator has a function from,

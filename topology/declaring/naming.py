@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -33,7 +33,7 @@ def check_name(name: object, what: str) -> str:
         odd = sorted({c for c in name if not _LEGAL.fullmatch(c)})
         problem = f"it contains {', '.join(map(repr, odd))}"
     if problem is not None:
-        raise misdeclared(
+        raise declaration_error(
             f"{name!r} is no valid name for {what}: {problem}. Names end up in topic and directory"
             " names, so they consist of letters, digits, '.', '_' and '-'."
         )
@@ -51,7 +51,7 @@ def joined_name(first: str, second: object, what: str) -> str:
 def required_name(name: str | None, what: str, why: str, option: str) -> str:
     """The given name, or the error that asks for it."""
     if name is None:
-        raise misdeclared(
+        raise declaration_error(
             f"{what} needs a name: {why}. A generated one would change when an operator is added"
             f" before it, and the state under the old name would be lost. Give {option}."
         )

@@ -22,8 +22,8 @@ from weakref import WeakValueDictionary
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.record_parts import shown
 from logstate.topology.declaring.declaration_site import (
+    declaration_error,
     function_site,
-    misdeclared,
 )
 
 _ASYNC = (
@@ -234,4 +234,4 @@ def _is_none_meant(function: Any) -> bool:
 
 
 def _error(what: str, function: Callable[..., Any], found: str, remedy: str) -> TopologyError:
-    return misdeclared(f"The {what} {function_site(function)} {found}. {remedy}.")
+    return declaration_error(f"The {what} {function_site(function)} {found}. {remedy}.")

@@ -8,7 +8,7 @@ from typing import Any
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import serde_of
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.late_binding import note_variables
 
 
@@ -36,7 +36,7 @@ def required_serde(
     why, where = "its bytes cannot be read or written without one", ""
     if missing is not None:
         why, where = missing(), " here, or say it there"
-    raise misdeclared(
+    raise declaration_error(
         f"There is no serde for {what}: {why}. Give {option}{where}: a type (str, int, bytes, dict,"
         " a msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...))."
     )
@@ -48,4 +48,4 @@ def _checked(spec: Any, what: str) -> Serde[Any]:
         note_variables(serde, f"serde of {what}")
         return serde
     except SerdeError as error:
-        raise misdeclared(str(error)) from error
+        raise declaration_error(str(error)) from error

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.record_parts import timestamp_of
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 
 #: when an aggregation forwards: every update, the last per key and commit, or final results only
 Emit: TypeAlias = Literal["update", "commit", "close"]
@@ -31,11 +31,11 @@ _ZERO = timedelta(0)
 def to_ms(duration: timedelta, what: str) -> int:
     """A duration in whole milliseconds; raises TopologyError for anything else than that."""
     if not isinstance(duration, timedelta):
-        raise misdeclared(
+        raise declaration_error(
             f"{what} must be a timedelta, found {duration!r}. Write timedelta(seconds=...)."
         )
     if duration % _MILLISECOND and duration != timedelta.max:  # which is for ever, not so exact
-        raise misdeclared(
+        raise declaration_error(
             f"{what} is {duration}, which is no whole number of milliseconds: event time has"
             " millisecond resolution. Round it."
         )
@@ -46,7 +46,7 @@ def duration_ms(duration: timedelta, what: str, *, at_least: int = 0) -> int:
     """A duration in whole milliseconds that is not too short."""
     ms = to_ms(duration, what)
     if ms < at_least:
-        raise misdeclared(
+        raise declaration_error(
             f"{what} must be at least {at_least} ms, found {ms} ms. Give a longer timedelta."
         )
     return ms
@@ -55,7 +55,7 @@ def duration_ms(duration: timedelta, what: str, *, at_least: int = 0) -> int:
 def scheduled_ms(interval: timedelta, kind: object) -> int:
     """The interval of a schedule, in ms; raises TopologyError for another kind, too."""
     if kind not in ("stream_time", "wall_clock"):
-        raise misdeclared(
+        raise declaration_error(
             f"kind must be 'stream_time' or 'wall_clock', found {kind!r}. schedule(interval, kind,"
             " callback) says by which clock the callback is called."
         )
@@ -222,7 +222,7 @@ class HoppingWindows(_Spans, Windows):
         self.advance_ms = duration_ms(advance, "advance of hopping windows", at_least=1)
         self.grace_ms = duration_ms(grace, "grace of hopping windows")
         if self.advance_ms > self.size_ms:
-            raise misdeclared(
+            raise declaration_error(
                 f"advance {self.advance_ms} ms is larger than size {self.size_ms} ms: records"
                 " between two windows would be in none. Make advance at most size."
             )
@@ -257,9 +257,9 @@ class UnlimitedWindows(Windows):
         try:
             self.start_ms = timestamp_of(start_ms, "they begin at")
         except (TypeError, ValueError) as error:
-            raise misdeclared(f"start_ms of UnlimitedWindows: {text_of(error)}.") from error
+            raise declaration_error(f"start_ms of UnlimitedWindows: {text_of(error)}.") from error
         if self.start_ms < 0:
-            raise misdeclared(
+            raise declaration_error(
                 f"start_ms must not be negative, found {start_ms}: event time begins at 0."
             )
         self.size_ms = 2**63 - 1
@@ -377,7 +377,7 @@ class JoinWindows(_Spans):
         self.after_ms = to_ms(after, "after of join windows")
         self.grace_ms = duration_ms(grace, "grace of join windows")
         if self.before_ms + self.after_ms < 0:
-            raise misdeclared(
+            raise declaration_error(
                 f"before {self.before_ms} ms + after {self.after_ms} ms is negative: no record can"
                 " match. Give spans whose sum is at least 0."
             )

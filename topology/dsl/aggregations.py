@@ -16,7 +16,7 @@ from logstate.serdes.built_in import int64
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_emit
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows
@@ -99,7 +99,7 @@ def required_store(store: str | Materialized | None, what: str) -> Materialized:
     """The store's options; an aggregation always has a store, and its name is in its changelog."""
     options = materialized(store)
     if options is None:
-        raise misdeclared(
+        raise declaration_error(
             f"{what} needs a name for its store: the store has a changelog topic and a directory,"
             " and a generated name would change when an operator is added before it. Give"
             ' store="some-name".'

@@ -10,7 +10,7 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_store
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.late_binding import refuse_late_binding
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
@@ -177,11 +177,11 @@ class StreamsBuilder(InternalStreamsBuilder):
         Source: Kafka Streams' ``StreamsBuilder.stream``; reset by duration: KIP-1106.
         """
         if not topics:
-            raise misdeclared(
+            raise declaration_error(
                 "stream() needs a topic: there is nothing to read. Give one or several names."
             )
         if len(topics) > 1 and any(isinstance(topic, re.Pattern) for topic in topics):
-            raise misdeclared(
+            raise declaration_error(
                 f"stream() takes names of topics or one pattern, found {topics!r}. Write all of"
                 " them into one pattern, or merge() two streams."
             )
@@ -389,12 +389,12 @@ class StreamsBuilder(InternalStreamsBuilder):
         options = materialized(store)
         assert options is not None
         if options.history is not None:
-            raise misdeclared(
+            raise declaration_error(
                 f"Global table {options.name!r} cannot be versioned: it is not in step with any"
                 " stream, so there is no time to read it as of. Leave out history=."
             )
         if options.capacity is not None:
-            raise misdeclared(
+            raise declaration_error(
                 f"Global table {options.name!r} cannot have a capacity: its topic is its changelog,"
                 " and each instance would forget other rows. Leave out capacity=."
             )
@@ -591,7 +591,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         KIP-862).
         """
         if self._built is not None:
-            raise misdeclared(
+            raise declaration_error(
                 "This StreamsBuilder has already built its topology. Keep the result, or declare"
                 " the topology in a function and call that with a new builder."
             )

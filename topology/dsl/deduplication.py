@@ -8,7 +8,7 @@ from typing import Any, TypedDict, TypeVar
 
 from logstate.serdes.built_in import boolean
 from logstate.topology.declaring.argument_checks import check_options
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import TumblingWindows, duration_ms
@@ -68,13 +68,13 @@ def _deduplicated(
             required_name(name, "A deduplication", why, 'store="..." or name="..."')
         )
     if isinstance(kept.retention, timedelta) and kept.retention / 3 < interval:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {kept.name!r} of a deduplication has a retention of {kept.retention}, shorter"
             f" than three intervals of {interval}: a record that is one interval behind would"
             " not find what went on before it. Lengthen it, or leave it out."
         )
     if kept.value is not None:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {kept.name!r} of a deduplication has value=, but its rows only say that a"
             " record went on, and when. Leave it out."
         )

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring.argument_checks import check_flags
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.materialized import StoreDefaults
@@ -120,7 +120,7 @@ class Flow(Generic[K, V]):
 
     def _check_same_builder(self, other: Flow[Any, Any], what: str) -> None:
         if other.builder is not self.builder:
-            raise misdeclared(
+            raise declaration_error(
                 f"{what}: {self.name!r} and {other.name!r} come from different StreamsBuilders. One"
                 " topology is built by one builder."
             )

@@ -17,7 +17,7 @@ from logstate.contracts.records import Change, Windowed
 from logstate.serdes.built_in import int64
 from logstate.topology.declaring import argument_checks, callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options, check_windows
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
@@ -1391,7 +1391,7 @@ class BranchedKStream(Generic[K, V]):
 
     def _check_is_open(self) -> None:
         if self._node.default is not None:
-            raise misdeclared(
+            raise declaration_error(
                 f"split {self._name!r} already has its default branch, which takes all that is"
                 " left: nothing would reach another one. Call branch() before default_branch()."
             )
@@ -1973,7 +1973,7 @@ class CogroupedKStream(Generic[K, A]):
         check_kind(grouped, GroupedFlow, "cogroup", "a KGroupedStream", "Group it first.")
         self.groups[0][0]._check_same_builder(grouped, "cogroup")
         if any(known is grouped for known, _ in self.groups):
-            raise misdeclared(
+            raise declaration_error(
                 f"The grouped stream {grouped.name!r} is cogrouped twice: each of its records would"
                 " count twice. Give it one aggregator that does both."
             )
@@ -2136,12 +2136,12 @@ class WindowedCogroupedKStream(Generic[K, A]):
         """
         is_session = isinstance(self.windows, SessionWindows)
         if merger is not None and not is_session:
-            raise misdeclared(
+            raise declaration_error(
                 f"merger is for session windows, found {self.windows!r}: other windows never merge."
                 " Leave it out."
             )
         if merger is None and is_session:
-            raise misdeclared(
+            raise declaration_error(
                 "A session aggregation needs a merger: sessions can grow together, and only you"
                 " know how their aggregates unite. Give merger(a, b) after the initializer."
             )

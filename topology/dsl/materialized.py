@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, check_flags
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import (
@@ -107,7 +107,7 @@ class Materialized:
             check_flags(whose, headers=self.headers)
         check_count(self.capacity, f"the capacity of {whose}")
         if self.capacity is not None and self.in_memory is False:
-            raise misdeclared(
+            raise declaration_error(
                 f"Store {self.name!r} has a capacity and in_memory=False: an LRU store is in memory"
                 " only. Leave out one of them."
             )
@@ -126,7 +126,7 @@ def materialized(store: str | Materialized | None) -> Materialized | None:
     if store is None or isinstance(store, Materialized):
         return store
     if isinstance(store, StoreSpec):
-        raise misdeclared(
+        raise declaration_error(
             f"store= takes a name or Materialized(...), found the declaration of store"
             f" {store.name!r}, which is for processors: the kind of this store, its keys and its"
             f' values follow from the operator. Give store="{store.name}", or'
@@ -145,7 +145,7 @@ def agreed_value(store: Materialized, value: Serde[Any] | None) -> Serde[Any] | 
     own = required_serde(store.value, None, f"the value of store {store.name!r}", "value=")
     if value is None or own is value or own.describe() == value.describe():
         return own
-    raise misdeclared(
+    raise declaration_error(
         f"Store {store.name!r} has two serdes for its values: value= of the operator says"
         f" {value!r}, and value= of its Materialized says {own!r}. What the operator makes is"
         " written to its store and nowhere else, so only one of them can be. Leave out one."
@@ -157,23 +157,23 @@ def key_value_spec(
 ) -> StoreSpec:
     """The store of a table: timestamped, or versioned if ``history`` is given."""
     if store.retention is not None:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} has a retention, but its table is not windowed: rows of a plain"
             " table never expire. Use history= for a versioned store."
         )
     if store.history is not None and store.in_memory:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
             " only. Leave out one of history= and in_memory=."
         )
     if store.headers and (store.history is not None or store.capacity is not None):
         option = "capacity" if store.history is None else "history"
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} has headers=True and a {option}: rows of such a store have no"
             f" room for headers. Leave out one of headers= and {option}=."
         )
     if store.history is not None and store.capacity is not None:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} has a history and a capacity: a versioned store keeps the"
             " history of every key. Leave out one of history= and capacity=."
         )
@@ -201,7 +201,7 @@ def windowed_spec(
     With ``keep_at_retention`` those that closed are read when the retention hides them already.
     """
     if store.capacity is not None:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} has a capacity, but its table is windowed: windows expire by"
             " time. Use retention=, or in_memory=True alone."
         )
@@ -238,7 +238,7 @@ def window_size_ms(windows: Windows | SlidingWindows) -> int:
 
 def _retention_ms(store: Materialized, needed_ms: int) -> int:
     if store.history is not None:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} has a history, but its table is windowed: only plain tables can"
             " be versioned. Use retention= to keep windows longer."
         )
@@ -246,7 +246,7 @@ def _retention_ms(store: Materialized, needed_ms: int) -> int:
         return needed_ms
     retention_ms = duration_ms(store.retention, f"retention of store {store.name!r}")
     if retention_ms < needed_ms:
-        raise misdeclared(
+        raise declaration_error(
             f"Store {store.name!r} has a retention of {retention_ms} ms, but its windows stay open"
             f" for {needed_ms} ms (size + grace): open windows would be lost. Raise the retention"
             " or lower the grace."

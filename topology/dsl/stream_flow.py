@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import PARTITIONS_MAX, check_count, check_kind
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.dsl.flow import Flow, K, V, left_out
@@ -103,7 +103,7 @@ class StreamFlow(Flow[K, V]):
             check_kind(other, StreamFlow, what, "KStreams", "Make a table one by to_stream().")
             self._check_same_builder(other, what)
             if other.logical in parents:
-                raise misdeclared(
+                raise declaration_error(
                     f"{what}: the stream {other.name!r} is given twice, and would come once. Leave"
                     " it out of also=, which takes the further ones."
                 )

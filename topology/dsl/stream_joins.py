@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from logstate.topology.declaring.argument_checks import check_join_windows, check_options
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.dsl.global_table import GlobalKTable
 from logstate.topology.dsl.materialized import materialized
 from logstate.topology.dsl.stream_flow import StreamFlow
@@ -28,7 +28,7 @@ def join_stream(
     """The stream joined with a stream, a table or a global table."""
     options = {name: given for name, given in options.items() if given is not None}
     if kind == "outer" and isinstance(other, TableFlow | GlobalKTable):
-        raise misdeclared(
+        raise declaration_error(
             "A stream has no outer join with a table: an update of the table has no record of the"
             " stream to go with. Use left_join, or give the table's stream, and windows=."
         )
@@ -40,13 +40,13 @@ def join_stream(
         check_options(options, GlobalTableJoinOptions, "a stream-global-table join")
         return join_global_table(stream, other, joiner, is_left=kind == "left", **options)
     if not isinstance(other, StreamFlow):
-        raise misdeclared(
+        raise declaration_error(
             f"A stream is joined with a KStream, KTable or GlobalKTable, found {other!r}. Read"
             " it from a topic first, or aggregate it."
         )
     check_options(options, StreamJoinOptions, "a stream-stream join")
     if "windows" not in options:
-        raise misdeclared(
+        raise declaration_error(
             "A stream-stream join needs windows=: without a time span every record of one side"
             " would have to wait for ever. Give JoinWindows(before=..., after=..., grace=...),"
             " or join with a table."

@@ -17,7 +17,7 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.join_serdes import SideSerde
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows, duration_ms
@@ -220,20 +220,20 @@ def _check_stores(name: str, *stores: Materialized | None) -> None:
     given = [store for store in stores if store is not None]
     for store in given:
         if store.headers is not None:
-            raise misdeclared(
+            raise declaration_error(
                 f"Store {store.name!r} of join {name!r} has headers=, but the stores of a join log"
                 " their records' headers always, and their rows keep none. Leave it out."
             )
         for option in ("retention", "history", "capacity"):
             if getattr(store, option) is not None:
-                raise misdeclared(
+                raise declaration_error(
                     f"Store {store.name!r} of join {name!r} has {option}=, but its windows decide"
                     " what it keeps: every record for before + after + grace. Leave it out, and"
                     " give JoinWindows a longer grace where more is to be kept."
                 )
     sides = stores[1:]
     if None not in sides and len({store.name for store in sides if store is not None}) == 1:
-        raise misdeclared(
+        raise declaration_error(
             f"left_store= and right_store= of join {name!r} have one name: each side keeps its own"
             " records, in a changelog of its own. Name them apart."
         )

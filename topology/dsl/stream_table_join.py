@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict, TypeVar
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import duration_ms
@@ -104,7 +104,7 @@ def join_global_table(
 ) -> S:
     """Inner or left join with a global table, by a mapped key."""
     if key_mapper is None:
-        raise misdeclared(
+        raise declaration_error(
             "A join with a global table needs key_mapper=: the function that computes the table's"
             " key from a record, for example lambda key, value: key."
         )
@@ -131,14 +131,14 @@ def _grace_ms(grace: timedelta, table: TableFlow[Any, Any]) -> int:
     grace_ms = duration_ms(grace, "grace of a stream-table join")
     store = table.node.versioned_store()
     if store is None:
-        raise misdeclared(
+        raise declaration_error(
             f"A stream-table join with grace needs a versioned table, but {table.name!r} keeps only"
             " the latest row per key: a waiting record could not read the row of its own time. Give"
             " the table a history: store=Materialized(..., history=...)."
         )
     history_ms = store.history_ms or 0
     if grace_ms > history_ms:
-        raise misdeclared(
+        raise declaration_error(
             f"The grace of {grace_ms} ms is longer than the history of table {table.name!r}, whose"
             f" rows are those of store {store.name!r} ({history_ms} ms, declared at"
             f" {store.declared_at}): rows would be gone before the records that wait for them."

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from logstate.topology.declaring.argument_checks import check_count, check_flags
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.graph.logical import LogicalNode
 
@@ -130,7 +130,7 @@ def until_time_limit(
     """
     check_flags("suppress", logged=logged, shut_down_when_full=shut_down_when_full)
     if shut_down_when_full and max_records is None and max_bytes is None:
-        raise misdeclared(
+        raise declaration_error(
             "until_time_limit(shut_down_when_full=True) needs max_records= or max_bytes=: a buffer"
             " without a maximum is never full."
         )
@@ -150,7 +150,7 @@ def until_time_limit(
 
 def _config(given: Mapping[str, str] | None, *, logged: bool) -> Mapping[str, str]:
     if given and not logged:
-        raise misdeclared(
+        raise declaration_error(
             f"suppress has logged=False and changelog_config={given!r}: without a changelog"
             " there is no topic to set. Leave out one of them."
         )
@@ -162,7 +162,7 @@ def window_grace_ms(node: LogicalNode) -> int:
     if node.window_grace_ms is not None:
         return node.window_grace_ms
     if not node.parents or all(parent.priority < 0 for parent in node.parents):
-        raise misdeclared(
+        raise declaration_error(
             f"suppress until_window_closes() needs windowed keys, but nothing above {node.name!r}"
             " makes windows: no row would ever be final. Use until_time_limit(...), or aggregate"
             " in windows first."

@@ -11,7 +11,7 @@ from typing import Any
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_offset_reset
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.dsl.materialized import Materialized, StoreDefaults, key_value_spec
@@ -47,7 +47,7 @@ def source_node(
 def _topic_ref(topic: str | re.Pattern[str]) -> TopicRef:
     if isinstance(topic, re.Pattern):
         if topic.flags != re.UNICODE:  # also of bytes
-            raise misdeclared(
+            raise declaration_error(
                 f"A pattern of topics is a str without flags, found {topic!r}: names of topics are"
                 " text, and describe() shows the pattern alone. Write flags as (?i) into it."
             )

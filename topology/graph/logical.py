@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.chain_depth import check_depth
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.late_binding import next_declaration
 from logstate.topology.declaring.naming import Names
 from logstate.topology.graph.nodes import Declared, ProcessorNode, SinkNode, SourceNode, TableNode
@@ -214,7 +214,7 @@ class LogicalGraph:
     def add(self, parents: LogicalNode | Sequence[LogicalNode], node: LogicalNode) -> None:
         """Put ``node`` below its parents."""
         if self.is_built:
-            raise misdeclared(
+            raise declaration_error(
                 f"{node.name!r} is declared after build(): the topology is finished, so it would"
                 " never run. Declare everything first, then build."
             )
@@ -263,7 +263,7 @@ class LogicalGraph:
             plan.copartition(group)
         stuck = [node.name for node in self.nodes() if not node.is_written]
         if stuck:
-            raise misdeclared(
+            raise declaration_error(
                 f"The graph has a cycle through {', '.join(map(repr, stuck))}. Send records back"
                 " through a topic instead."
             )

@@ -17,7 +17,7 @@ from typing import Any
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.graph.logical import (
     LogicalGraph,
@@ -43,7 +43,7 @@ def rules_of(optimization: str | Iterable[str]) -> frozenset[str]:
     is_one = isinstance(given, str) or not isinstance(given, Iterable)
     chosen = frozenset(map(str, [given] if is_one else optimization))
     if unknown := chosen - set(RULES):
-        raise misdeclared(
+        raise declaration_error(
             f"Unknown optimization {', '.join(sorted(unknown))}. There are 'none', 'all' and any"
             f" set of {', '.join(RULES)}."
         )

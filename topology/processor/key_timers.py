@@ -21,7 +21,7 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import KeyValueStore, StoreSpec
 from logstate.serdes.built_in import serde_of
 from logstate.topology.declaring.callbacks import unfit
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.plain_functions import refuse_unfinished
 from logstate.topology.processor.processor_context import ProcessorContext, PunctuationKind
 from logstate.topology.processor.processor_stores import key_value_store
@@ -134,7 +134,7 @@ class KeyTimers(Generic[K]):
         every: timedelta = timedelta(milliseconds=1),
     ) -> None:
         for problem in unfit(callback, "the timer callback", "(key, at_ms)", 2):
-            raise misdeclared(problem)
+            raise declaration_error(problem)
         self._store: KeyValueStore[tuple[int, K], bytes] = context.store(store)
         self._callback: Callable[[K, int], object] = callback
         context.schedule(every, kind, self._run_due)

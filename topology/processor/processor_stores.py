@@ -8,7 +8,7 @@ from typing import Any
 
 from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, check_flags
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
@@ -204,14 +204,14 @@ def window_store(
     Source: Kafka Streams' ``Stores.windowStoreBuilder``; headers: KIP-1271.
     """
     if headers and not timestamped:
-        raise misdeclared(
+        raise declaration_error(
             f"Window store {name!r} has headers=True, but its rows are values alone, without a"
             " place for headers. Give timestamped=True as well, and put ValueAndTimestamp."
         )
     size_ms = duration_ms(size, "size of a window store")
     retention_ms = duration_ms(retention, "retention of a window store")
     if retention_ms < size_ms:
-        raise misdeclared(
+        raise declaration_error(
             f"Window store {name!r} has a retention of {retention_ms} ms and windows of {size_ms}"
             " ms: a window would be gone before it is over. Raise the retention."
         )

@@ -3,7 +3,7 @@
 How it works. The server side is plain state: :mod:`partition_log` (one partition's entries),
 :mod:`transactions` (producer epochs, open transactions, markers under way), :mod:`group` (members
 and their assignment) and :mod:`group_offsets`. The client side (:mod:`consumers`, :mod:`producers`,
-:mod:`admin`) implements the protocols of :mod:`logstate.contracts.seams` on it. :mod:`cluster`
+:mod:`admin`) implements the protocols of :mod:`logstate.contracts.clients` on it. :mod:`cluster`
 holds both together; :mod:`process` is one process's view of it, which can be killed.
 
 Nothing moves by itself: time comes from the cluster's clock, and what a broker does in the

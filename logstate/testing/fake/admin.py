@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from logstate.contracts.clients import Committed, NewTopic, TopicDescription
 from logstate.contracts.errors import BrokerError, MembersLiveError, TopicError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, NewTopic, TopicDescription
-from logstate.contracts.topic_names import clash
+from logstate.contracts.topic_names import name_conflict
 from logstate.testing.fake.client import FakeClient, client_call
 
 
 class FakeAdmin(FakeClient):
-    """See :class:`logstate.contracts.seams.Admin`."""
+    """See :class:`logstate.contracts.clients.Admin`."""
 
     @client_call
     def describe_topics(
@@ -35,7 +35,7 @@ class FakeAdmin(FakeClient):
         made = set()
         for topic in topics:
             if topic.name not in there:
-                why = clash(topic.name, there)
+                why = name_conflict(topic.name, there)
                 if why:
                     raise TopicError(why)
                 self._cluster.create_topic(topic.name, topic.partitions, topic.config)
@@ -87,7 +87,7 @@ class FakeAdmin(FakeClient):
         return {tp: committed.get(tp, Committed(None, "")) for tp in partitions}
 
     @client_call
-    def commit_for_nobody(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_without_members(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         group = self._cluster.group(group_id)
         if group.members:
             raise MembersLiveError(f"group {group_id!r} has members")

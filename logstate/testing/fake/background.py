@@ -25,7 +25,7 @@ class FakePending:
 
 
 class FakeBackground:
-    """See :class:`logstate.contracts.seams.Background`; the cluster says how long calls take."""
+    """See :class:`logstate.contracts.clients.Background`; the cluster says how long calls take."""
 
     def __init__(self, cluster: FakeBrokers) -> None:
         self._cluster = cluster

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from logstate.contracts.clients import Polled
 from logstate.contracts.errors import RetriableError
-from logstate.contracts.seams import Polled
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.faults import Faults
 

@@ -13,7 +13,7 @@ from logstate.testing.fake.producers import FakePlainProducer, FakeTransactional
 
 
 class FakeCluster(FakeBrokers):
-    """An in-memory cluster for tests (see :class:`logstate.contracts.seams.Cluster`).
+    """An in-memory cluster for tests (see :class:`logstate.contracts.clients.Cluster`).
 
     Pass it to ``Application(..., cluster=FakeCluster({"clicks": 2}))``: everything else of the
     application is real. With the system clock, polls wait as they do on Kafka and any number of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from logstate.contracts.clients import Committed, Polled, Rebalance
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, Polled, Rebalance
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.client import FakeClient, ProcessLife, client_call
 from logstate.testing.fake.fetcher import Fetcher
@@ -14,7 +14,7 @@ from logstate.testing.fake.group import Member
 
 
 class FakeLogConsumer(FakeClient):
-    """Assign-only, read committed (see :class:`logstate.contracts.seams.LogConsumer`)."""
+    """Assign-only, read committed (see :class:`logstate.contracts.clients.LogConsumer`)."""
 
     fault_prefix = "log_"
 
@@ -43,7 +43,7 @@ class FakeLogConsumer(FakeClient):
 
 
 class FakeGroupConsumer(FakeClient):
-    """A group member (see :class:`logstate.contracts.seams.GroupConsumer`).
+    """A group member (see :class:`logstate.contracts.clients.GroupConsumer`).
 
     Changes of the assignment come in ``Polled.rebalances``; whoever polls answers them before the
     next poll, which is what tells the coordinator that they were answered.

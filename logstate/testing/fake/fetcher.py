@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from logstate.contracts.clients import Polled
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Polled
 from logstate.testing.fake.partition_log import PartitionLog
 
 

@@ -21,10 +21,10 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from logstate.contracts.clients import Rebalance
 from logstate.contracts.errors import AbortableError
 from logstate.contracts.range_assignor import assign_ranges
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Rebalance
 from logstate.testing.fake.group_offsets import GroupOffsets
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.testing.fake.transaction import Transaction
 
 #: brokers' offset.metadata.max.bytes: more is refused for ever

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from logstate.contracts.seams import Complaints
+from logstate.contracts.clients import ClientErrors
 from logstate.testing.fake.brokers import FakeBrokers
 
 
 class FakeProbe:
-    """See :class:`logstate.contracts.seams.Probe`; ``FakeCluster.away`` is what it notices."""
+    """See :class:`logstate.contracts.clients.Probe`; ``FakeCluster.away`` is what it notices."""
 
     brokers = "fake:9092"
 
@@ -19,9 +19,9 @@ class FakeProbe:
     def ask(self, timeout_s: float) -> bool:  # noqa: ARG002  it knows at once
         return self._cluster.away is None
 
-    def complaints(self) -> Complaints:
+    def client_errors(self) -> ClientErrors:
         away = self._cluster.away
-        return Complaints() if away is None else Complaints(1, away, "refused you" in away)
+        return ClientErrors() if away is None else ClientErrors(1, away, "refused you" in away)
 
     def fold(self, *, is_away: bool) -> None:
         self.folds = is_away

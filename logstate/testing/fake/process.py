@@ -13,7 +13,7 @@ from logstate.testing.fake.producers import FakePlainProducer, FakeTransactional
 
 
 class FakeProcess(ProcessLife):
-    """A :class:`logstate.contracts.seams.Cluster` whose clients die together."""
+    """A :class:`logstate.contracts.clients.Cluster` whose clients die together."""
 
     def __init__(self, cluster: FakeBrokers, name: str) -> None:
         super().__init__(name)

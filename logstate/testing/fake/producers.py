@@ -18,7 +18,7 @@ from logstate.testing.fake.transactions import LateEnd
 
 
 class FakePlainProducer(FakeClient):
-    """See :class:`logstate.contracts.seams.PlainProducer`."""
+    """See :class:`logstate.contracts.clients.PlainProducer`."""
 
     fault_prefix = "plain_"
 
@@ -89,7 +89,7 @@ class FakePlainProducer(FakeClient):
 
 
 class FakeTransactionalProducer(FakePlainProducer):
-    """One transactional id (see :class:`logstate.contracts.seams.TransactionalProducer`)."""
+    """One transactional id (see :class:`logstate.contracts.clients.TransactionalProducer`)."""
 
     fault_prefix = ""
 

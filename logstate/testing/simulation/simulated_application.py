@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from logstate.contracts.clients import TopicDescription
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import TopicDescription
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.testing.simulation import swarm as drawing

@@ -9,10 +9,10 @@ from traceback import clear_frames
 from typing import Any
 
 from logstate.changelog.state import TaskState
+from logstate.contracts.clients import GroupConsumer, Polled, Step
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import LogstateError, StoreCorruptedError, TopicsChangedError
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import GroupConsumer, Polled, Step
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers

@@ -15,8 +15,8 @@ from itertools import count
 from typing import Any, NamedTuple, cast
 
 from logstate.changelog.cut import decode_cut
+from logstate.contracts.clients import Committed
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.task.punctuation import PunctuationKind
 from logstate.task.task import Task
 from logstate.task.task_commit import TaskCommit

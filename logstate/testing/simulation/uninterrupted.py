@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from logstate.changelog.state import TaskState
+from logstate.contracts.clients import run_steps
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import FetchedRecord, ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import run_steps
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import logged_fields
 from logstate.task.task import Task

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Semaphore, Thread
 from typing import Any
 
-from logstate.changelog.cuts.cut_shelf import CutShelf, ids_of
+from logstate.changelog.cuts.cut_catalog import CutCatalog, ids_of
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.named_cut import NamedCut, StoreCopy, parse_named_cut
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import LogstateError, RestoreError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.contracts.topic_names import cut_copies, cut_copy_topic, named_cuts_topic
 from logstate.testing.fake.cluster import FakeCluster
 from tests.patience import PATIENCE_S
@@ -30,10 +30,10 @@ class Bench:
         self.cluster = FakeCluster(clock=self.clock)
         self.shelf = self.shelf_of(lambda: None)
 
-    def shelf_of(self, pause: Callable[[], None]) -> CutShelf:
+    def shelf_of(self, pause: Callable[[], None]) -> CutCatalog:
         """One whose every call waits for its turn first."""
         cluster = self.cluster
-        return CutShelf(
+        return CutCatalog(
             SHOP,
             Stepped(cluster.admin(), pause),  # type: ignore[arg-type]
             Stepped(cluster.plain_producer(), pause),  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ class Bench:
         return found
 
 
-def create(shelf: CutShelf, name: str, maker: bytes, expires_at_ms: int | None = None) -> None:
+def create(shelf: CutCatalog, name: str, maker: bytes, expires_at_ms: int | None = None) -> None:
     """Make a cut of two stores, as ``create_cut`` does: every record has the maker's name."""
     shelf.give_up_expired()
     topics = [cut_copy_topic(SHOP, name, store) for store in ("spend", "visits")]
@@ -100,7 +100,7 @@ class Stepped:
 class Actor:
     """Somebody who does something with a shelf, one call after the other, when told to."""
 
-    def __init__(self, bench: Bench, act: Callable[[CutShelf], None]) -> None:
+    def __init__(self, bench: Bench, act: Callable[[CutCatalog], None]) -> None:
         #: None: it was done
         self.error: BaseException | None = None
         self.steps = 0
@@ -155,7 +155,7 @@ def act_by_turns(actors: list[Actor], order: Iterable[int]) -> None:
         actor.finish()
 
 
-def steps_of(prepare: Callable[[], Bench], act: Callable[[CutShelf], None]) -> int:
+def steps_of(prepare: Callable[[], Bench], act: Callable[[CutCatalog], None]) -> int:
     """How many steps it takes where nobody else does anything."""
     alone = Actor(prepare(), act)
     alone.finish()

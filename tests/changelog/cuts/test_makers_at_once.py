@@ -12,20 +12,20 @@ from itertools import product
 
 import pytest
 
-from logstate.changelog.cuts.cut_shelf import CutShelf
+from logstate.changelog.cuts.cut_catalog import CutCatalog
 from logstate.contracts.errors import ConfigError
 from tests.changelog.cuts.makers import Actor, Bench, act_by_turns, create, steps_of
 
 
-def ada(shelf: CutShelf) -> None:
+def ada(shelf: CutCatalog) -> None:
     create(shelf, "x", b"ada")
 
 
-def bob(shelf: CutShelf) -> None:
+def bob(shelf: CutCatalog) -> None:
     create(shelf, "x", b"bob")
 
 
-def delete(shelf: CutShelf) -> None:
+def delete(shelf: CutCatalog) -> None:
     shelf.give_up("x")
 
 
@@ -88,7 +88,7 @@ def check_deleted_meanwhile(maker: Actor, bench: Bench) -> None:
         assert bench.topics_of("x") == []
     else:
         assert "by `logstate cut delete` or by hand" in str(maker.error)
-        assert bench.shelf.half_made() == ["x"] * bool(bench.topics_of("x"))
+        assert bench.shelf.incomplete() == ["x"] * bool(bench.topics_of("x"))
     check_free_after_a_delete(bench)
 
 
@@ -138,12 +138,12 @@ def test_two_makers_and_a_delete_leave_a_whole_cut_or_what_can_be_deleted(seed: 
 
 def test_a_cut_that_is_made_while_another_of_its_name_expires_is_whole_or_refused() -> None:
     steps = steps_of(with_an_expired_cut, ada)
-    of_expiry = steps_of(with_an_expired_cut, CutShelf.give_up_expired)
+    of_expiry = steps_of(with_an_expired_cut, CutCatalog.give_up_expired)
 
     for first, second in product(range(steps + 1), range(of_expiry + 1)):
         for order in ([0] * first + [1] * second, [1] * second + [0] * first):
             bench = with_an_expired_cut()
-            maker, other = Actor(bench, ada), Actor(bench, CutShelf.give_up_expired)
+            maker, other = Actor(bench, ada), Actor(bench, CutCatalog.give_up_expired)
             act_by_turns([maker, other], order)
 
             assert other.is_done, order

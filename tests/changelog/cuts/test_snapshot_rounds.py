@@ -8,9 +8,9 @@ from logstate.changelog.cuts.snapshot_rounds import Attempt, VoidSnapshotError, 
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.snapshots import (
-    Note,
-    Order,
     Present,
+    SnapshotNote,
+    SnapshotRequest,
     SubShape,
     decode_message,
     encode_message,
@@ -21,7 +21,7 @@ SHAPE = {0: SubShape(1, {}, {"between": 1}), 1: SubShape(1, {"between": 1}, {})}
 INPUT, BETWEEN = TopicPartition("in", 0), TopicPartition("between", 0)
 
 
-def attempt(*notes: Note) -> Attempt:
+def attempt(*notes: SnapshotNote) -> Attempt:
     one = Attempt("a")
     one.hear(Present("a", 0, ("0_0", "1_0"), SHAPE))
     for note in notes:
@@ -29,8 +29,8 @@ def attempt(*notes: Note) -> Attempt:
     return one
 
 
-def upstream(offset: int) -> Note:
-    return Note("a", "0_0", {"in": (offset, "cut")})
+def upstream(offset: int) -> SnapshotNote:
+    return SnapshotNote("a", "0_0", {"in": (offset, "cut")})
 
 
 def marked(end: int) -> Attempt:
@@ -106,7 +106,7 @@ def test_ends_are_void_once_the_writer_has_committed_again(committed: tuple[int,
 @pytest.mark.parametrize("offset", [4, 6])
 def test_a_cut_beside_its_marks_is_void(offset: int) -> None:
     one = marked(end=5)
-    one.hear(Note("a", "1_0", {"between": (offset, "")}))
+    one.hear(SnapshotNote("a", "1_0", {"between": (offset, "")}))
 
     with pytest.raises(VoidSnapshotError, match=f"task 1_0 cut at between-0 {offset}, not at 5"):
         one.end_level([1])
@@ -120,7 +120,7 @@ def test_a_note_that_comes_behind_the_end_of_its_level_changes_nothing() -> None
 
 
 def test_a_message_of_another_version_is_none() -> None:
-    order = Order("a", 3, {1: {"between": {0: 5}}}, (0,))
+    order = SnapshotRequest("a", 3, {1: {"between": {0: 5}}}, (0,))
 
     assert decode_message(encode_message(order)) == order
     assert decode_message(b'{"type": "order", "id": 7}') is None

@@ -9,8 +9,8 @@ from logstate import StreamsBuilder
 from logstate.changelog.cut import UNKNOWN_TIME_MS, Cut, decode_cut, encode_cut
 from logstate.changelog.offline.reshard import _Resharding
 from logstate.changelog.offline.stopped_application import StoppedApplication
+from logstate.contracts.clients import Committed, run_steps
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, run_steps
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest

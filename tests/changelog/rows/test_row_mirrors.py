@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from logstate.changelog.backend.memory import MemoryBackend
-from logstate.changelog.rows.rows import RowMirror, Rows, drop_some
+from logstate.changelog.rows.rows import RowCache, Rows, drop_some
 
 
-class Mirror(RowMirror):
+class Mirror(RowCache):
     """Holds one pending row and records what the rows tell it."""
 
     def __init__(self, rows: Rows) -> None:

@@ -6,13 +6,15 @@ import pytest
 
 from logstate.commands.status import all_runs
 from logstate.directory.entries import InstanceEntry, TaskEntry
-from logstate.directory.onlooker import Seen, tasks_of
+from logstate.directory.instance_info import InstanceInfo, tasks_of
 
 
-def seen(stages: dict[str, str], *, is_alive: bool = True) -> Seen:
+def seen(stages: dict[str, str], *, is_alive: bool = True) -> InstanceInfo:
     tasks = {name: TaskEntry(1, stage, stage == "running") for name, stage in stages.items()}
     counts = {0: 2} if stages else {}
-    return Seen(InstanceEntry("a", "http://a", 1, 1, task_counts=counts, tasks=tasks), is_alive)
+    return InstanceInfo(
+        InstanceEntry("a", "http://a", 1, 1, task_counts=counts, tasks=tasks), is_alive
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,9 @@ def seen(stages: dict[str, str], *, is_alive: bool = True) -> Seen:
         pytest.param(seen({}), False, id="it has just started and has no tasks yet"),
     ],
 )
-def test_an_application_runs_where_every_task_of_it_does(instance: Seen, whole: bool) -> None:
+def test_an_application_runs_where_every_task_of_it_does(
+    instance: InstanceInfo, whole: bool
+) -> None:
     assert all_runs([instance], tasks_of([instance])) is whole
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
 from logstate.commit.commit import CommitReport, Committer
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import Committed, TopicDescription
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Committed, TopicDescription
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.testing import FakeCluster
 from logstate.topics.bound_plan import bind
@@ -76,7 +76,7 @@ class CommitRig:
     def send_outputs(self) -> None:
         outputs = self.bench.task.outputs.copy()
         self.bench.task.outputs.clear()
-        self.recorder.run(self.committer.outlet.send(outputs))
+        self.recorder.run(self.committer.output_buffer.send(outputs))
 
     def commit(self) -> CommitReport:
         report = self.recorder.run(self.committer.commit([self.owned], self.epochs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from logstate.contracts.seams import Step, Steps
+from logstate.contracts.clients import Step, Steps
 
 
 class StepRecorder:

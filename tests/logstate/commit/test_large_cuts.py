@@ -6,9 +6,9 @@ import base64
 from datetime import timedelta
 
 from logstate.changelog.cut import METADATA_BYTES_MAX, Cut, decode_cut, encode_cut
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.clients import Committed
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.declaring.windows import TumblingWindows
@@ -112,7 +112,7 @@ def test_a_renamed_store_has_its_changelogs_name_with_kafka_streams_there_and_ba
     put(cluster, 5)
     first.commit()
     first.stop()
-    renamed = Decisions(renamed={"final": "ours"})
+    renamed = MigrationOptions(renamed={"final": "ours"})
     rig = WorkerRig(cluster, lambda builder: windowed(builder, "ours"), decisions=renamed)
     rig.start().until_running()
     rig.clock.advance(1_000)  # what has closed is looked for once a second

@@ -11,10 +11,10 @@ import pytest
 
 from logstate.changelog.state import TaskState
 from logstate.commit.maintenance import Maintenance
+from logstate.contracts.clients import Steps, run_steps
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import AbortableError, BrokerError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Steps, run_steps
 from logstate.contracts.stores import ValueAndTimestamp
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask

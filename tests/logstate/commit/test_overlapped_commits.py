@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from logstate.commit.commit import PAUSE, CommitReport
-from logstate.commit.commit_under_way import CommitUnderWay
+from logstate.commit.in_flight_commit import InFlightCommit
+from logstate.contracts.clients import Step, Steps, run_steps
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import AbortableError, ProcessingError
-from logstate.contracts.seams import Step, Steps, run_steps
 from logstate.testing import FakeCluster
 from logstate.testing.fake.background import FakeBackground
 from logstate.topology import StreamsBuilder
@@ -241,8 +241,8 @@ class Calls:
             raise AbortableError(name)
 
 
-def under_way(cluster: FakeCluster, calls: Calls) -> CommitUnderWay:
-    return CommitUnderWay(calls.steps(), FakeBackground(cluster))
+def under_way(cluster: FakeCluster, calls: Calls) -> InFlightCommit:
+    return InFlightCommit(calls.steps(), FakeBackground(cluster))
 
 
 def test_it_goes_on_as_far_as_nothing_has_to_be_waited_for(cluster: FakeCluster) -> None:

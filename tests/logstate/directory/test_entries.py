@@ -13,8 +13,8 @@ from logstate.directory.entries import (
     CLAIM_MAX,
     HEARTBEAT_MAX_MS,
     NAMES_MAX,
-    Figures,
     InstanceEntry,
+    InstanceMetrics,
     MemberEntry,
     TaskEntry,
     decode_entry,
@@ -22,11 +22,11 @@ from logstate.directory.entries import (
     is_signed,
     signed,
 )
+from logstate.directory.instance_info import InstanceInfo, tasks_of
 from logstate.directory.known_instances import INSTANCES_MAX, KnownInstances
-from logstate.directory.onlooker import Seen, tasks_of
 from tests.damaged import damaged_bytes, damaged_json
 
-ENTRY = InstanceEntry("one", "http://a:1", 3, 1_000, figures=Figures(5, 4, 3, 2, 1.5))
+ENTRY = InstanceEntry("one", "http://a:1", 3, 1_000, figures=InstanceMetrics(5, 4, 3, 2, 1.5))
 
 
 def test_figures_travel_with_an_entry() -> None:
@@ -38,7 +38,7 @@ def test_an_entry_of_a_version_without_figures_counts_as_nothing() -> None:
     del told["figures"]
     found = decode_entry(json.dumps(told).encode())
     assert found is not None
-    assert (found.address, found.figures) == ("http://a:1", Figures())
+    assert (found.address, found.figures) == ("http://a:1", InstanceMetrics())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_bytes_that_are_no_entry_are_none(wrong: bytes) -> None:
 
 
 def test_figures_alone_are_no_news() -> None:
-    more = InstanceEntry("one", "http://a:1", 3, 1_000, figures=Figures(6, 4, 3, 2, 1.5))
+    more = InstanceEntry("one", "http://a:1", 3, 1_000, figures=InstanceMetrics(6, 4, 3, 2, 1.5))
     assert more.without_figures() == ENTRY.without_figures()
 
 
@@ -74,7 +74,7 @@ WHOLE = InstanceEntry(
     task_counts={0: 2},
     group_members=(MemberEntry("m", "s"),),
     standbys={"0_0": 7},
-    figures=Figures(5, 4, 3, 2, 1.5),
+    figures=InstanceMetrics(5, 4, 3, 2, 1.5),
     rack="r",
     members=("t",),
 )
@@ -92,7 +92,7 @@ def test_a_damaged_entry_is_none_or_can_be_used(value: bytes) -> None:
     claims = Claims("three", known).of(("@http://a:1", "0_1"), 0)
     mine = InstanceEntry("three", "http://c:1", claims["@http://a:1"], 1_000)
     assert decode_entry(encode_entry(mine)) == mine, "what is made of it is an entry as well"
-    tasks = tasks_of([Seen(entry, True), Seen(mine, True)])
+    tasks = tasks_of([InstanceInfo(entry, True), InstanceInfo(mine, True)])
     assert len(tasks) <= NAMES_MAX
     known.live(0), known.members(0), known.owner("0_1", 0), known.task_count(0, 0)
     assert "\x1b" not in entry.address

@@ -8,9 +8,9 @@ from typing import Any
 import faust
 import pytest
 
+from logstate.contracts.clients import Committed, TopicDescription
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, TopicDescription
 from logstate.faust import adoption
 from logstate.faust.table_rows import tables_of
 from logstate.kafka.log_reader import LogBounds

@@ -9,8 +9,8 @@ from typing import Any
 import faust
 import pytest
 
+from logstate.contracts.clients import TopicDescription
 from logstate.contracts.errors import SerdeError, UpgradeError
-from logstate.contracts.seams import TopicDescription
 from logstate.faust.table_rows import FaustTable, StoreRows, TableRow, tables_of, window_problem
 from logstate.topics.bound_plan import bind
 from logstate.topics.left_by_faust import refuse_tables_left_by_faust

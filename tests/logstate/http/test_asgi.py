@@ -20,11 +20,11 @@ from logstate.contracts.stores import ValueAndTimestamp
 from logstate.http.asgi import _lines
 from logstate.http.keys import plain
 from logstate.http.remote_store import RemoteAnswer
-from logstate.http.responses import answered, json_response
+from logstate.http.responses import handle_errors, json_response
 from logstate.http.server import Server
 from logstate.http.wire import ReadRequest
 from tests import patience
-from tests.logstate.neighbours import KEYS, cluster_with, instance, shared, until
+from tests.logstate.instances import KEYS, cluster_with, instance, shared, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 TOKEN = {"Authorization": "Bearer hush"}
@@ -54,8 +54,11 @@ def test_health_needs_no_token_and_everything_else_does(http: httpx.Client) -> N
     assert bare.get("/live").json() == {"ok": True, "reason": "it runs, or will"}
     assert bare.get("/ready").json()["ok"] is True
     for path in ("/stores", "/stores/counts", "/stores/counts/k1", "/status", "/metrics"):
-        refused = bare.get(path)
-        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer"), path
+        error_response = bare.get(path)
+        assert (error_response.status_code, error_response.headers["www-authenticate"]) == (
+            401,
+            "Bearer",
+        ), path
         for wrong in ("Bearer wrong", "Basic hush", "hush", "Bearer", "Bearer hush hush"):
             assert bare.get(path, headers={"Authorization": wrong}).status_code == 401
     assert bare.get("/stores", headers={"Authorization": "bearer  hush"}).status_code == 200
@@ -155,8 +158,11 @@ def test_a_range_is_one_of_the_keys_that_are_given_however_they_are_written(
 
 def test_a_page_goes_on_in_the_store_that_it_is_of(http: httpx.Client) -> None:
     first = [json.loads(line) for line in http.get("/stores/counts?limit=2").text.splitlines()]
-    refused = http.get("/stores/per-10s", params={"continue": first[-1]["continue"]})
-    assert (refused.status_code, "one of store 'counts'" in refused.text) == (400, True)
+    error_response = http.get("/stores/per-10s", params={"continue": first[-1]["continue"]})
+    assert (error_response.status_code, "one of store 'counts'" in error_response.text) == (
+        400,
+        True,
+    )
 
 
 def test_what_is_no_request_of_an_instance_is_refused(http: httpx.Client, app: Application) -> None:
@@ -265,7 +271,7 @@ def test_a_value_that_json_has_not_is_shown_as_it_prints(value: Any, shown: byte
 def test_text_that_json_cannot_have_is_refused_with_the_reason() -> None:
     wrong = "lone \ud800"
     reason = "cannot be shown as JSON: UnicodeEncodeError"
-    refusal = answered(lambda _: json_response({"row": plain(wrong)}), None)
+    refusal = handle_errors(lambda _: json_response({"row": plain(wrong)}), None)
     assert refusal.status_code == 400
     assert reason in json.loads(refusal.body)["error"]
     answer = RemoteAnswer(iter([("k1", 1), ("k2", wrong)]), {}, "", 0)

@@ -13,10 +13,10 @@ import pytest
 
 from logstate.app import Application
 from logstate.changelog.cut import MANIFEST_KEY
+from logstate.contracts.clients import Admin, NewTopic
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, NewTopic
 from logstate.contracts.serde import HeaderList, Serde
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import changelog_topic
@@ -24,7 +24,7 @@ from logstate.http.changes import ChangeReader, ChangesGoneError
 from logstate.testing import FakeCluster
 from logstate.topics.manifest_log import log_of
 from logstate.topology import StreamsBuilder
-from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
+from tests.logstate.instances import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
 from tests.patience import PATIENCE_S
 from tests.unhurried import no_silence  # noqa: F401  for this module
 

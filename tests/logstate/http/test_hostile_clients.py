@@ -26,7 +26,7 @@ from logstate.http.server import Server
 from logstate.http.wire import ReadRequest
 from logstate.testing import FakeCluster
 from tests import patience
-from tests.logstate.neighbours import (
+from tests.logstate.instances import (
     caught_up,
     cluster_with,
     instance,

@@ -13,7 +13,7 @@ import pytest
 from logstate.contracts.serving import Serving
 from logstate.testing import FakeCluster
 from tests import patience
-from tests.logstate.neighbours import caught_up, cluster_with, instance, send, shared, until
+from tests.logstate.instances import caught_up, cluster_with, instance, send, shared, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 

@@ -14,7 +14,7 @@ import pytest
 from logstate.app import Application
 from logstate.contracts.serving import Serving
 from tests import patience
-from tests.logstate.neighbours import KEYS, cluster_with, instance, shared, until
+from tests.logstate.instances import KEYS, cluster_with, instance, shared, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 TOKEN = {"Authorization": "Bearer hush"}

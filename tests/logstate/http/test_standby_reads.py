@@ -16,11 +16,11 @@ from logstate.app import Application
 from logstate.contracts.errors import ConfigError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
-from logstate.http.answers import MisdirectedError
+from logstate.http.query_handler import MisdirectedError
 from logstate.http.remote_store import Asks, RemoteStore
 from logstate.http.wire import ReadReply, ReadRequest
 from logstate.testing import FakeCluster
-from tests.logstate.neighbours import (
+from tests.logstate.instances import (
     KEYS,
     PARTITIONS,
     caught_up,

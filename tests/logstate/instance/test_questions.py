@@ -8,7 +8,7 @@ import pytest
 
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.instance.by_value import dumps, loads
-from logstate.instance.questions import Answers, More, NoMore, Part, Read, rows_of
+from logstate.instance.questions import Answers, CloseCursor, FetchNext, Part, Read, rows_of
 
 
 class Numbers:
@@ -82,14 +82,14 @@ def test_a_part_is_asked_for_when_its_rows_are_wanted(process: Process) -> None:
     assert [next(rows) for _ in range(10)] == list(range(10))
     assert len(process.asked) == 1
     assert next(rows) == 10
-    assert process.asked[1:] == [More(1)]
+    assert process.asked[1:] == [FetchNext(1)]
 
 
 def test_what_nobody_wants_any_more_is_let_go(process: Process) -> None:
     rows = process.read("range", 0, 1_000)
     next(rows)
     rows.close()
-    assert process.asked[1:] == [NoMore(1)]
+    assert process.asked[1:] == [CloseCursor(1)]
     assert process.answers._open == {}
     assert process.store.ended == 1
 
@@ -111,5 +111,5 @@ def test_two_who_go_through_the_same_store_do_not_meet(process: Process) -> None
 
 def test_a_cursor_that_is_unknown_is_never_an_end_of_the_rows(process: Process) -> None:
     with pytest.raises(KeyError):
-        process.ask("numbers", More(99))
-    assert process.ask("numbers", NoMore(99)) is None
+        process.ask("numbers", FetchNext(99))
+    assert process.ask("numbers", CloseCursor(99)) is None

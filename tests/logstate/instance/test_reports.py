@@ -11,8 +11,8 @@ from logstate.instance.health import Health
 from logstate.instance.reports import (
     SILENCE_MS,
     TaskReport,
-    Told,
     WorkerReport,
+    WorkerStatus,
     copier_of,
     joint_liveness,
     joint_readiness,
@@ -27,7 +27,7 @@ from logstate.worker.lag import TaskLag
 OK = Health(True, "fine")
 
 
-def told(at_ms: float = 0.0, **changes: Any) -> Told:
+def told(at_ms: float = 0.0, **changes: Any) -> WorkerStatus:
     """A worker with tasks as ``"0_1": (stage, is readable, age)``."""
     tasks = {
         task: TaskReport(TaskLag(stage, None, 0), is_readable, age)
@@ -41,7 +41,7 @@ def told(at_ms: float = 0.0, **changes: Any) -> Told:
         "live": OK,
         "tasks": tasks,
     }
-    return Told(at_ms, WorkerReport(**(defaults | changes)))
+    return WorkerStatus(at_ms, WorkerReport(**(defaults | changes)))
 
 
 RUNS, RESTORES = ("running", True, 5.0), ("restoring", False, 0.0)
@@ -84,7 +84,7 @@ def test_partition_counts_are_known_from_the_first_that_tells_them() -> None:
 
 
 def ready(
-    workers: dict[int, Told],
+    workers: dict[int, WorkerStatus],
     waiting: dict[int, str] | None = None,
     max_age: timedelta | None = None,
     now_ms: float = 0.0,
@@ -106,7 +106,7 @@ def test_it_is_ready_once_every_worker_is() -> None:
     ],
 )
 def test_it_is_not_while_one_is_not_and_says_which(
-    workers: dict[int, Told], waiting: dict[int, str], reason: str
+    workers: dict[int, WorkerStatus], waiting: dict[int, str], reason: str
 ) -> None:
     found = ready(workers, waiting)
     assert not found

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import Steps
 from logstate.contracts.errors import LogstateError, StoreError
-from logstate.contracts.seams import Steps
 from logstate.instance import restarts
 from logstate.instance.states import ApplicationState
 from logstate.instance.worker_process import SpawnedProcess

@@ -12,7 +12,7 @@ import pytest
 
 from logstate.contracts.errors import ConfigError, StoreError, StoreUnavailableError
 from logstate.instance.by_value import dumps, loads
-from logstate.instance.questions import Answers, More, Question, Read, rows_of
+from logstate.instance.questions import Answers, FetchNext, Question, Read, rows_of
 from logstate.instance.worker_process import WorkerProcess
 from tests.patience import PATIENCE_S
 
@@ -137,4 +137,4 @@ def test_rows_that_cannot_be_read_where_they_come_leave_nothing_open(process: Pr
 
 def test_an_error_of_the_next_part_is_raised_where_it_is_asked(process: Process) -> None:
     with pytest.raises(KeyError):
-        process.worker.ask("numbers", More(99))
+        process.worker.ask("numbers", FetchNext(99))

@@ -16,11 +16,11 @@ from typing import Any, Self
 
 from logstate.app_settings import AppSettings, LocalRows, StateWrites
 from logstate.contracts.clock import SystemClock
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.instance.channel import Channel, Connection
 from logstate.instance.states import Lifecycle
-from logstate.instance.told_workers import Instance
-from logstate.instance.worker_processes import Order, WorkerProcesses
+from logstate.instance.worker_pool_status import Instance
+from logstate.instance.worker_processes import StartCommand, WorkerProcesses
 from logstate.kafka.client_settings import ClientSettings
 from logstate.local_worker import LocalWorker
 from logstate.task.error_handlers import FAIL_ALWAYS
@@ -52,7 +52,7 @@ def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> 
         "static_membership": False,
         "slot": 0,
         "handlers": FAIL_ALWAYS,
-        "decisions": Decisions(),
+        "decisions": MigrationOptions(),
         "start_timeout": None,
     }
     return AppSettings(**(defaults | changes))
@@ -114,11 +114,11 @@ class ThreadProcess:
     def _run(self) -> None:
         channel = Channel(self._theirs, "theirs")
         with contextlib.suppress(EOFError, OSError):  # killed before it was told anything
-            order: Order = channel.receive()[1]
+            order: StartCommand = channel.receive()[1]
             ServedWorker(channel, order, self._new_worker).serve()
         self._how = self._how or "ended with exit code 0"
 
-    def _new_worker(self, order: Order, lifecycle: Lifecycle, listener: Any) -> LocalWorker:
+    def _new_worker(self, order: StartCommand, lifecycle: Lifecycle, listener: Any) -> LocalWorker:
         settings = replace(self._settings, slot=order.number, uncaught="stop_instance")
         clock = SystemClock()
         return LocalWorker(settings, self._path, self._cluster, clock, lifecycle, listener)

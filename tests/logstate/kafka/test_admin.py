@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import NewTopic
 from logstate.kafka import admin
 from logstate.kafka.admin import KafkaAdmin
 from tests.patience import PATIENCE_S

@@ -7,7 +7,7 @@ import logging
 import pytest
 from confluent_kafka import KafkaError
 
-from logstate.contracts.seams import Complaints
+from logstate.contracts.clients import ClientErrors
 from logstate.kafka.client_lines import ClientLines
 from logstate.kafka.cluster import KafkaCluster
 
@@ -25,13 +25,13 @@ def lines(caplog: pytest.LogCaptureFixture) -> ClientLines:
 def test_complaints_are_counted_and_the_last_reason_is_kept(lines: ClientLines) -> None:
     for _ in range(3):
         lines.log(logging.ERROR, FORM, *FAIL)
-    assert lines.take() == Complaints(3, REFUSED, False)
-    assert lines.take() == Complaints()
+    assert lines.take() == ClientErrors(3, REFUSED, False)
+    assert lines.take() == ClientErrors()
 
 
 def test_a_connection_that_was_closed_while_idle_gives_no_reason(lines: ClientLines) -> None:
     lines.log(logging.INFO, FORM, "FAIL", "app#consumer-1", "[thrd:a]: a: Disconnected")
-    assert lines.take() == Complaints(1, None, False)
+    assert lines.take() == ClientErrors(1, None, False)
 
 
 def test_without_anybody_watching_every_line_is_logged(
@@ -68,18 +68,18 @@ def test_nothing_that_a_client_says_is_critical(
 
 def test_refused_credentials_are_told_from_brokers_that_are_away(lines: ClientLines) -> None:
     lines.failed(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
-    assert lines.take() == Complaints(0, "Connection refused", False)
+    assert lines.take() == ClientErrors(0, "Connection refused", False)
     lines.failed(KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error"))
     lines.failed(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     lines.failed(KafkaError(KafkaError._TRANSPORT, "Disconnected"))
-    assert lines.take() == Complaints(0, "SASL authentication error", True)
+    assert lines.take() == ClientErrors(0, "SASL authentication error", True)
 
 
 def test_a_probe_without_brokers_gets_no_answer_but_the_reason() -> None:
     probe = KafkaCluster("127.0.0.1:1").probe()
     assert not probe.ask(0.2)
-    complaints = probe.complaints()
-    assert complaints.reason is not None
-    assert "Connection refused" in complaints.reason
-    assert not complaints.is_refusal
+    client_errors = probe.client_errors()
+    assert client_errors.reason is not None
+    assert "Connection refused" in client_errors.reason
+    assert not client_errors.is_refusal
     probe.close()

@@ -16,7 +16,7 @@ from logstate.contracts.errors import (
     RetriableError,
 )
 from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
-from logstate.kafka.faults import told_by, translated, underlying_code
+from logstate.kafka.faults import told_by, translate_error, underlying_code
 
 CODES = {
     name: code
@@ -33,7 +33,7 @@ ERROR_OF = {
 
 
 def raised(code: int, place: Place = "transaction", **flags: bool) -> LogstateError:
-    return translated(KafkaException(KafkaError(code, "x", **flags)), "testing", place)
+    return translate_error(KafkaException(KafkaError(code, "x", **flags)), "testing", place)
 
 
 def test_no_code_that_the_client_knows_is_missing() -> None:
@@ -110,6 +110,6 @@ def test_what_made_a_consumer_unusable_is_read_from_its_text() -> None:
 
 def test_a_call_that_fails_and_does_not_say_why_means_that_the_client_is_unusable() -> None:
     lost = SystemError("<method 'flush'> returned NULL without setting an exception")
-    assert isinstance(translated(told_by(lost), "flushing"), FencedError)
+    assert isinstance(translate_error(told_by(lost), "flushing"), FencedError)
     with pytest.raises(SystemError, match="another"):
         told_by(SystemError("another one"))

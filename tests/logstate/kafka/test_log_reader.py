@@ -10,9 +10,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import BrokerError, ConfigError, RestoreError, TopicError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.kafka import group_offsets, log_reader
 from logstate.kafka.admin import KafkaAdmin
 from logstate.kafka.group_offsets import committed_offsets

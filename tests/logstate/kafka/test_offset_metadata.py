@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as NativePartition
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.kafka import librdkafka as native
 from logstate.kafka.faults import native_error
 from logstate.kafka.librdkafka import Librdkafka, librdkafka, read_offsets

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
+from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, TopicError
-from logstate.contracts.seams import NewTopic
 from logstate.kafka.faults import not_made
 
 TOPIC = NewTopic("app-counts-changelog", 4, 3, {"cleanup.policy": "compact"})

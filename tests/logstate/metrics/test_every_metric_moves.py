@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from logstate.contracts.clients import Step
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Step
 from logstate.metrics.catalogue import CATALOGUE
 from logstate.task.error_handlers import (
     Action,

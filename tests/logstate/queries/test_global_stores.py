@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import TopicDescription
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import RetriableError, StoreUnavailableError, TopicsChangedError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import TopicDescription
 from logstate.queries.global_stores import GlobalStores
 from logstate.queries.queries import _FIRST_VIEW_S, GlobalQueryableStore
 from logstate.testing import FakeCluster, Fault

@@ -24,7 +24,7 @@ from logstate.contracts.serving import Serving
 from logstate.testing import FakeCluster
 from logstate.topology.plan.plan import Topology
 from tests import patience
-from tests.logstate.neighbours import PARTITIONS
+from tests.logstate.instances import PARTITIONS
 
 KEYS = [f"u{number}" for number in range(40)]
 SERVING = Serving("127.0.0.1:0", token="t0ken", page_rows=2)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import Step
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition, Windowed
-from logstate.contracts.seams import Step
 from logstate.queries.queries import QueryableStore
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from logstate.contracts.clients import Step
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import RetriableError
-from logstate.contracts.seams import Step
-from logstate.restore.committed_offsets import LONGEST_S, InquiryPace
+from logstate.restore.committed_offsets import LONGEST_S, RequestPace
 from logstate.task.owned_task import Stage
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of
@@ -15,7 +15,7 @@ LONG_MS = 60_000
 
 
 def test_where_nothing_runs_every_question_may_take_its_time() -> None:
-    pace = InquiryPace(ManualClock())
+    pace = RequestPace(ManualClock())
     for _ in range(3):
         assert pace.timeout_s(blocks_tasks=False) == LONGEST_S
         pace.unanswered()
@@ -23,7 +23,7 @@ def test_where_nothing_runs_every_question_may_take_its_time() -> None:
 
 def test_questions_beside_running_tasks_grow_and_so_do_the_pauses() -> None:
     clock = ManualClock()
-    pace = InquiryPace(clock)
+    pace = RequestPace(clock)
     asked = []
     for _ in range(6):
         timeout_s = pace.timeout_s(blocks_tasks=True)
@@ -39,7 +39,7 @@ def test_questions_beside_running_tasks_grow_and_so_do_the_pauses() -> None:
 
 def test_an_answer_makes_the_next_question_the_first_again() -> None:
     clock = ManualClock()
-    pace = InquiryPace(clock)
+    pace = RequestPace(clock)
     pace.timeout_s(blocks_tasks=True)
     clock.advance(50)
     pace.unanswered()
@@ -48,7 +48,7 @@ def test_an_answer_makes_the_next_question_the_first_again() -> None:
 
 
 def test_a_question_that_failed_at_once_is_repeated_at_once() -> None:
-    pace = InquiryPace(ManualClock())
+    pace = RequestPace(ManualClock())
     pace.timeout_s(blocks_tasks=True)
     pace.unanswered()
     assert pace.timeout_s(blocks_tasks=True) is not None

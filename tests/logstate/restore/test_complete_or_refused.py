@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import Record, TopicPartition
 from logstate.contracts.stores import StoreSpec
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
 from logstate.topology import Processor, StreamsBuilder
@@ -157,9 +157,9 @@ class Story:
             peers = (
                 Peer(r.worker._live.consumer.member_id(), None, r.process.name) for r in members
             )
-            neighbours = Neighbours(tuple(peers))
+            group_view = GroupView(tuple(peers))
             for rig in members:
-                rig.worker.wishes.neighbours = neighbours
+                rig.worker.control.group_view = group_view
         self.standby.turn(3)
 
     def lose(self) -> None:

@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from logstate.changelog.cut import Cut, OffsetMetadata
+from logstate.contracts.clients import Committed
 from logstate.contracts.records import Record, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.restore.restore_plan import counting_cuts, joined_cut
 from logstate.topology import Processor, StreamsBuilder
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs

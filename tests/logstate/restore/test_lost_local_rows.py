@@ -8,7 +8,7 @@ import pytest
 
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer
 from logstate.testing import FakeCluster
 from logstate.topology import Materialized, StreamsBuilder
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, copy_of, send
@@ -208,7 +208,7 @@ def test_a_standby_has_no_rows_of_a_store_without_a_changelog(cluster: FakeClust
     peers = (
         Peer(r.worker._live.consumer.member_id(), None, r.process.name) for r in (first, second)
     )
-    first.worker.wishes.neighbours = second.worker.wishes.neighbours = Neighbours(tuple(peers))
+    first.worker.control.group_view = second.worker.control.group_view = GroupView(tuple(peers))
     second.turn(8)
     assert second.worker.followed.tasks
     first.stop()

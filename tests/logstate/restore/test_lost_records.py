@@ -11,7 +11,7 @@ import pytest
 
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
@@ -329,9 +329,9 @@ def followed(cluster: FakeCluster, first: WorkerRig, **options: Any) -> WorkerRi
     second.until(lambda: second.observer.is_assigned)
     rigs = (first, second)
     peers = (Peer(r.worker._live.consumer.member_id(), None, r.process.name) for r in rigs)
-    neighbours = Neighbours(tuple(peers))
+    group_view = GroupView(tuple(peers))
     for rig in rigs:
-        rig.worker.wishes.neighbours = neighbours
+        rig.worker.control.group_view = group_view
     return second
 
 
@@ -395,7 +395,7 @@ def test_a_standby_follows_windows_that_their_owner_trims(cluster: FakeCluster) 
     peers = (
         Peer(r.worker._live.consumer.member_id(), None, r.process.name) for r in (first, second)
     )
-    first.worker.wishes.neighbours = second.worker.wishes.neighbours = Neighbours(tuple(peers))
+    first.worker.control.group_view = second.worker.control.group_view = GroupView(tuple(peers))
     for minute in range(8):
         cluster.produce("in", b"a", b"v", timestamp=(minute + 1) * MINUTE_MS)
         first.commit()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.testing import FakeCluster
 from logstate.topics.reached_stores import feeding, reached
 from logstate.topology import Materialized, StreamsBuilder
@@ -143,7 +143,7 @@ def test_the_advice_followed_for_every_input_doubles_nothing(declare: Declare) -
     message = refused(brokers, declare, rows)
     for topic, partition in re.findall(r"--topic (\S+):(\d+) --to-offset N", message):
         at = TopicPartition(topic, int(partition))
-        brokers.admin().commit_for_nobody("app", {at: brokers.log(at).end})
+        brokers.admin().commit_without_members("app", {at: brokers.log(at).end})
     before = outputs(brokers)
     ran(brokers, declare, rows, keys="z")
     assert outputs(brokers)[len(before) :] == [("z", "1")]

@@ -8,7 +8,7 @@ import pytest
 
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import ProducedRecord
-from logstate.restore.standby_places import Neighbours
+from logstate.restore.standby_assignor import GroupView
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
@@ -86,7 +86,7 @@ def test_nobody_waits_for_one_that_is_known_to_be_dead(
     caplog.set_level(logging.INFO)
     killed_before(cluster, "send_offsets")
     heir = waiting(cluster, Stage.RESTORING)
-    heir.worker.wishes.neighbours = Neighbours(silent=frozenset({"app-dead", "app-heir"}))
+    heir.worker.control.group_view = GroupView(silent=frozenset({"app-dead", "app-heir"}))
 
     heir.turn()
 
@@ -109,7 +109,7 @@ def test_the_owner_before_who_lives_is_left_alone_and_the_silent_one_after_it_is
     after.produce([ProducedRecord("app-counts-changelog", 0, b"k", None, 1)])
     after.flush()
     heir = waiting(cluster, Stage.ASSIGNED)
-    heir.worker.wishes.neighbours = Neighbours(
+    heir.worker.control.group_view = GroupView(
         present=frozenset({"app-dead", "app-heir"}), silent=frozenset({"app-after"})
     )
 
@@ -118,7 +118,7 @@ def test_the_owner_before_who_lives_is_left_alone_and_the_silent_one_after_it_is
     assert caplog.text.count("is fenced:") == 1
     assert "app-after is fenced: restores wait for a transaction that it left open" in caplog.text
     assert heir.stages == {"0_0": Stage.ASSIGNED}
-    heir.worker.wishes.neighbours = Neighbours(present=frozenset({"app-heir"}))
+    heir.worker.control.group_view = GroupView(present=frozenset({"app-heir"}))
     look(heir, 1)
     heir.until_running("0_0")
 
@@ -129,12 +129,12 @@ def test_one_that_died_inside_its_commit_and_is_known_to_be_dead_is_fenced_at_on
 ) -> None:
     caplog.set_level(logging.INFO)
     killed_before(cluster, "commit")
-    known = Neighbours(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
+    known = GroupView(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
     heir = WorkerRig(cluster, counted, name="heir").start()
     if is_known_before:
-        heir.worker.wishes.neighbours = known
+        heir.worker.control.group_view = known
     heir = waiting(cluster, Stage.ASSIGNED, heir)
-    heir.worker.wishes.neighbours = known
+    heir.worker.control.group_view = known
     heir.clock.advance(200)
 
     heir.turn(2)
@@ -149,12 +149,12 @@ def test_who_is_back_after_it_was_fenced_is_fenced_again_when_it_dies_again(
     caplog.set_level(logging.INFO)
     killed_before(cluster, "commit")
     heir = waiting(cluster, Stage.ASSIGNED)
-    silent = Neighbours(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
-    heir.worker.wishes.neighbours = silent
+    silent = GroupView(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
+    heir.worker.control.group_view = silent
     heir.turn(2)
-    heir.worker.wishes.neighbours = Neighbours(present=frozenset({"app-heir", "app-dead"}))
+    heir.worker.control.group_view = GroupView(present=frozenset({"app-heir", "app-dead"}))
     heir.turn(2)
-    heir.worker.wishes.neighbours = silent
+    heir.worker.control.group_view = silent
 
     heir.turn(2)
 

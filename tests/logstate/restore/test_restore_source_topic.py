@@ -13,8 +13,8 @@ import pytest
 
 from logstate.app import Application
 from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.clients import run_steps
 from logstate.contracts.errors import ConfigError, RegistryError
-from logstate.contracts.seams import run_steps
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.restore.restore import logged_fields, readable

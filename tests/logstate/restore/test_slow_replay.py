@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from logstate.contracts.clients import Step
 from logstate.contracts.errors import RestoreError
-from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, send

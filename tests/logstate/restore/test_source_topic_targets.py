@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send

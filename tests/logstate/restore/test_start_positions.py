@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from logstate.changelog.cut import Cut, OffsetMetadata
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.contracts.worker_config import OnDataLoss
 from logstate.restore.missing_records import LogRange
 from logstate.restore.restore_plan import check_topic_ids, start_position, was_read

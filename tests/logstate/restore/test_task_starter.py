@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from logstate.changelog.backend.backend import KeyRange
+from logstate.contracts.clients import Committed
 from logstate.contracts.errors import BrokerError, RestoreError, RetriableError, StoreCorruptedError
 from logstate.contracts.records import ProducedRecord, Record, TaskId, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.contracts.stores import VersionedRecord
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault

@@ -64,5 +64,5 @@ def test_the_offset_that_is_advised_keeps_the_state(
     assert "`logstate reset`, which deletes the state" in message
     right = cluster.admin().start_offsets([IN])[IN]
     assert advised in (str(right), "N")
-    cluster.admin().commit_for_nobody("app", {IN: right})
+    cluster.admin().commit_without_members("app", {IN: right})
     counted(cluster, tmp_path if disk == "kept" else tmp_path / "other", count)

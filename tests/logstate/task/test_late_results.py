@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from logstate.contracts.errors import ProcessingError
-from logstate.task.decisions import Decisions
 from logstate.task.error_handlers import Action, Decision, ErrorHandlers, dead_letter, skip
+from logstate.task.handler_outcomes import HandlerOutcomes
 from logstate.task.late_results import LateResultFailed, LateResults
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
@@ -153,7 +153,7 @@ def test_a_row_is_passed_over_until_its_own_commit_has_ended() -> None:
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out")
     with TopologyTestDriver(builder.build(), error_handlers=SKIP) as rig:
-        rows = LateResults(rig.task, Decisions(rig.task, SKIP), lambda _: True)
+        rows = LateResults(rig.task, HandlerOutcomes(rig.task, SKIP), lambda _: True)
         forward = rows.guarded("node", lambda _key, value: raises(value))
         rows.freeze()  # the commit under way
         with pytest.raises(LateResultFailed) as late:

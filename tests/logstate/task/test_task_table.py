@@ -53,7 +53,7 @@ def test_a_task_that_is_here_already_is_not_taken_over_again() -> None:
 def test_epochs_are_those_of_the_assignment_and_end_when_a_partition_is_given_up() -> None:
     table = TaskTable()
     table.add(task(0, A0, B0, epoch=3))
-    table.disown([B0, A1])
+    table.revoke([B0, A1])
     assert table.epochs == {A0: 3}
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import Committed, run_steps
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
+from logstate.contracts.compatibility import NOTHING_DECIDED, MigrationOptions
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Committed, run_steps
 from logstate.testing import FakeCluster
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
@@ -58,7 +58,7 @@ def topology(declare: Callable[[StreamsBuilder], object], optimization: str = "n
 
 
 def started(
-    cluster: FakeCluster, found: Topology, decisions: Decisions = NOTHING_DECIDED
+    cluster: FakeCluster, found: Topology, decisions: MigrationOptions = NOTHING_DECIDED
 ) -> BoundPlan:
     admin = cluster.admin()
     plan = run_steps(check_topics_of_others(admin, found, "app"))
@@ -68,7 +68,7 @@ def started(
 def refusal(cluster: FakeCluster, found: Topology, **decisions: Any) -> str:
     before = set(cluster.topics)
     with pytest.raises(UpgradeError) as caught:
-        started(cluster, found, Decisions(**decisions))
+        started(cluster, found, MigrationOptions(**decisions))
     assert set(cluster.topics) == before
     return str(caught.value)
 
@@ -86,7 +86,7 @@ def test_a_store_under_another_name_would_count_from_nothing_and_needs_a_decisio
 
 
 def test_a_renamed_store_goes_on_with_the_changelog_that_the_jvm_wrote() -> None:
-    renamed = Decisions(renamed={"tallies": "counts"})
+    renamed = MigrationOptions(renamed={"tallies": "counts"})
     plan = started(jvm_cluster("tallies-changelog"), topology(counting("counts")), renamed)
     assert plan.changelog_topics == {"counts": "app-tallies-changelog"}
 
@@ -94,7 +94,7 @@ def test_a_renamed_store_goes_on_with_the_changelog_that_the_jvm_wrote() -> None
 def test_a_store_that_is_not_wanted_any_more_is_forgotten_by_name_only() -> None:
     cluster = jvm_cluster("counts-changelog", "old-changelog")
     assert "say forget={'old'}" in refusal(cluster, topology(counting("counts")))
-    plan = started(cluster, topology(counting("counts")), Decisions(forget={"old"}))
+    plan = started(cluster, topology(counting("counts")), MigrationOptions(forget={"old"}))
     assert plan.forgotten["old"]["changelog_topic"] == "app-old-changelog"
 
 
@@ -127,7 +127,7 @@ def test_a_store_that_only_the_jvm_logs_is_not_begun_with_nothing() -> None:
     assert "source topic" not in error
 
     renamed = topology(counting(Materialized("tallies", logged=False)))
-    plan = started(cluster, renamed, Decisions(forget={"counts"}))
+    plan = started(cluster, renamed, MigrationOptions(forget={"counts"}))
     assert plan.changelog_topics == {"tallies": None}
 
 
@@ -157,7 +157,7 @@ def test_a_table_that_the_jvm_logged_is_not_read_from_its_source_topic() -> None
 def test_what_waits_in_a_repartition_topic_of_another_name_is_not_left_there(name: str) -> None:
     cluster = jvm_cluster("counts-changelog", "by-word-repartition", name)
     assert f"topic 'app-{name}': topic" in refusal(cluster, topology(repartitioned))
-    started(cluster, topology(repartitioned), Decisions(forget={f"app-{name}"}))
+    started(cluster, topology(repartitioned), MigrationOptions(forget={f"app-{name}"}))
 
 
 def test_offsets_of_a_plain_consumer_are_no_state() -> None:
@@ -172,11 +172,11 @@ def test_a_start_that_was_interrupted_while_topics_were_made_is_not_taken_for_a_
 
 
 def test_the_plan_command_says_what_the_start_would_say() -> None:
-    def seen(cluster: FakeCluster, decisions: Decisions = NOTHING_DECIDED) -> Any:
+    def seen(cluster: FakeCluster, decisions: MigrationOptions = NOTHING_DECIDED) -> Any:
         found = topology(counting("counts"))
         return run_steps(preview(cluster.admin(), found, "app", None, decisions))
 
     assert seen(jvm_cluster()).is_new
     cluster = jvm_cluster("tallies-changelog")
     assert str(seen(cluster).verdict) == "decision"
-    assert str(seen(cluster, Decisions(renamed={"tallies": "counts"})).verdict) == "same"
+    assert str(seen(cluster, MigrationOptions(renamed={"tallies": "counts"})).verdict) == "same"

@@ -8,15 +8,15 @@ from datetime import timedelta
 
 import pytest
 
+from logstate.contracts.clients import run_steps
 from logstate.contracts.compatibility import NOTHING_DECIDED, Verdict
 from logstate.contracts.errors import TopicError
-from logstate.contracts.seams import run_steps
 from logstate.testing import FakeCluster
 from logstate.topics.bound_plan import bind
 from logstate.topics.cleanup_policies import cleanup_of_changelogs
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.preview import preview
-from logstate.topics.topics_ahead import topics_ahead
+from logstate.topics.required_topics import topics_ahead
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from tests.logstate.plans import by_word, described, plan_of
 from tests.logstate.task.task_bench import topology_of

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from logstate.contracts.clients import run_steps
 from logstate.contracts.errors import MembersLiveError
-from logstate.contracts.seams import run_steps
 from logstate.testing import FakeCluster
-from logstate.topics.handover import StoreForTheJvm, check_nobody_lives, stores_for_the_jvm
+from logstate.topics.handover import JvmStore, check_nobody_lives, stores_for_the_jvm
 from logstate.topics.manifest import manifest
 from logstate.topology import Materialized, StreamsBuilder
 from tests.logstate.plans import plan_of
@@ -24,7 +24,7 @@ def tables(builder: StreamsBuilder) -> None:
 def test_a_renamed_store_has_its_first_name_and_one_without_a_changelog_is_not_found() -> None:
     plan = replace(plan_of(tables, **{"in": 1}), logged_as={"renamed": "first"})
     local, renamed = stores_for_the_jvm(manifest(plan))
-    assert renamed == StoreForTheJvm("renamed", "first", "timestamped_key_value", "")
+    assert renamed == JvmStore("renamed", "first", "timestamped_key_value", "")
     assert local.name_on_the_jvm is None
     assert "not logged" in local.remark
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from logstate import serdes
+from logstate.contracts.clients import NewTopic, TopicDescription, run_steps
 from logstate.contracts.errors import TopicError
-from logstate.contracts.seams import NewTopic, TopicDescription, run_steps
 from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.testing import FakeCluster
 from logstate.topics.cleanup_policies import changelog_config

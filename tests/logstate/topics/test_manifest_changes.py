@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from logstate.contracts.compatibility import Decisions, Verdict, worst
+from logstate.contracts.clients import run_steps
+from logstate.contracts.compatibility import MigrationOptions, Verdict, worst
 from logstate.contracts.errors import UpgradeError
-from logstate.contracts.seams import run_steps
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest
@@ -53,7 +53,7 @@ def test_the_number_of_partitions_is_part_of_what_is_stored() -> None:
 
 def test_a_store_is_not_renamed_onto_one_that_is_stored() -> None:
     stored = manifest_of(counted("one"), counted("two", "other"))
-    decided = Decisions(renamed={"one": "two"})
+    decided = MigrationOptions(renamed={"one": "two"})
     change, *_ = manifest_changes(stored, manifest_of(counted("two", "other")), decided)
     assert change.verdict is Verdict.REFUSED
     assert "Two stores cannot become one" in change.meaning
@@ -61,13 +61,13 @@ def test_a_store_is_not_renamed_onto_one_that_is_stored() -> None:
 
 def test_a_store_without_a_changelog_is_not_renamed() -> None:
     stored = manifest_of(counted("one", logged=False))
-    decided = Decisions(renamed={"one": "two"})
+    decided = MigrationOptions(renamed={"one": "two"})
     (change,) = manifest_changes(stored, manifest_of(counted("two", logged=False)), decided)
     assert "its rows are local only" in change.meaning
 
 
 def test_a_renamed_store_must_fit_as_any_other() -> None:
-    decided = Decisions(renamed={"one": "two"})
+    decided = MigrationOptions(renamed={"one": "two"})
     stored, declared = manifest_of(counted("one")), manifest_of(windowed(name="two"))
     found = manifest_changes(stored, declared, decided)
     assert worst(found) is Verdict.REFUSED
@@ -76,7 +76,7 @@ def test_a_renamed_store_must_fit_as_any_other() -> None:
 
 def test_decisions_about_nothing_that_is_stored_do_nothing() -> None:
     stored = manifest_of(counted())
-    decided = Decisions(renamed={"never": "counts", "counts": "never"}, forget={"nothing"})
+    decided = MigrationOptions(renamed={"never": "counts", "counts": "never"}, forget={"nothing"})
     assert manifest_changes(stored, stored, decided) == []
     assert renames(stored, stored, decided) == {}
 
@@ -131,7 +131,7 @@ class World:
         builder = StreamsBuilder()
         declared(builder)
         plan = run_steps(check_topics_of_others(admin, builder.build(), "app"))
-        decided = Decisions(**decisions)
+        decided = MigrationOptions(**decisions)
         asked = prepare(
             admin,
             plan,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from logstate.contracts.clients import run_steps
 from logstate.contracts.compatibility import NOTHING_DECIDED, Verdict
 from logstate.contracts.errors import LogstateError
-from logstate.contracts.seams import run_steps
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest

@@ -10,8 +10,9 @@ from functools import partial
 
 import pytest
 
+from logstate.contracts.clients import Committed, Steps, run_steps
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
+from logstate.contracts.compatibility import NOTHING_DECIDED, MigrationOptions
 from logstate.contracts.errors import (
     FencedError,
     MembersLiveError,
@@ -20,7 +21,6 @@ from logstate.contracts.errors import (
     UpgradeError,
 )
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Committed, Steps, run_steps
 from logstate.contracts.topic_names import offline_transactional_id
 from logstate.testing import FakeCluster
 from logstate.testing.fake.producers import FakeTransactionalProducer
@@ -209,7 +209,7 @@ def manifest_after(
     cluster: FakeCluster,
     topology: Topology,
     stored: Manifest | None = None,
-    decisions: Decisions = NOTHING_DECIDED,
+    decisions: MigrationOptions = NOTHING_DECIDED,
 ) -> Manifest:
     """What a start notes that finds ``stored``."""
     admin = cluster.admin()
@@ -235,7 +235,7 @@ def test_the_source_topic_of_a_table_that_was_given_up_is_not_deleted() -> None:
     cluster = cluster_of({"in": 1, "out": 1, "customers": 1})
     stored = manifest_after(cluster, builder.build(optimization="all"))
     assert stored["stores"]["customers-table"]["changelog_topic"] == "customers"
-    forgetting = Decisions(forget={"customers-table"})
+    forgetting = MigrationOptions(forget={"customers-table"})
     reset_of(cluster, manifest_after(cluster, counting(), stored, forgetting))
     assert set(cluster.topics) == {"in", "out", "customers"}
 
@@ -245,10 +245,14 @@ def test_the_log_of_a_store_that_was_renamed_and_given_up_is_deleted() -> None:
     before = manifest_after(cluster, counting())
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).group_by_key().count(store="tallies")
-    stored = manifest_after(cluster, builder.build(), before, Decisions({"counts": "tallies"}))
+    stored = manifest_after(
+        cluster, builder.build(), before, MigrationOptions({"counts": "tallies"})
+    )
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).group_by_key().count(store="others")
-    given_up = manifest_after(cluster, builder.build(), stored, Decisions(forget={"tallies"}))
+    given_up = manifest_after(
+        cluster, builder.build(), stored, MigrationOptions(forget={"tallies"})
+    )
     assert given_up["forgotten"]["tallies"]["changelog_topic"] == "app-counts-changelog"
     reset_of(cluster, given_up)
     assert set(cluster.topics) == {"in"}
@@ -260,7 +264,7 @@ def test_what_kafka_streams_left_and_a_takeover_gave_up_stays_and_is_told() -> N
         cluster.create_topic(name, 1, {"cleanup.policy": "compact"})
     times_of_the_jvm = base64.b64encode(struct.pack(">bq", 2, 5)).decode()
     cluster.group("app").offsets.committed[IN_0] = Committed(0, times_of_the_jvm)
-    stored = manifest_after(cluster, counting(), None, Decisions(forget={"eu-totals"}))
+    stored = manifest_after(cluster, counting(), None, MigrationOptions(forget={"eu-totals"}))
     found = reset_of(cluster, stored)
     assert set(cluster.topics) == {"in", "app-eu-totals-changelog"}
     assert "leave topic app-eu-totals-changelog: Kafka Streams wrote it" in str(found)

@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 
 from logstate.changelog.commit_of_task import commit_of_task
 from logstate.changelog.cuts.snapshots import Ground, snapshot
+from logstate.contracts.clients import Committed, Polled
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Committed, Polled
-from logstate.contracts.snapshots import Note
+from logstate.contracts.snapshots import SnapshotNote
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
@@ -48,7 +48,7 @@ class Member:
             SnapshotsTopic(APPLICATION),
             self.rig.process,
             cluster.clock,
-            lambda: self.rig.worker.intake.marks,
+            lambda: self.rig.worker.fetch_buffer.barriers,
             lambda: tuple(t for t, stage in self.rig.stages.items() if stage.value == "running"),
         )
         self._ear = self.link._listening(self._clients)
@@ -69,7 +69,7 @@ class SnapshotStory:
         for _ in range(40):
             self.something(may_fail=False)
 
-    def taken(self, timeout_s: float = 60.0) -> dict[str, Note]:
+    def taken(self, timeout_s: float = 60.0) -> dict[str, SnapshotNote]:
         """A snapshot; raises SnapshotError where none succeeds."""
         admin, consumer = self.cluster.admin(), self.cluster.log_consumer()
         ground = Ground(
@@ -129,7 +129,7 @@ class SnapshotStory:
 
     # ------------------------------------------------------------------ what is in a snapshot
 
-    def totals(self, notes: Mapping[str, Note]) -> dict[str, int]:
+    def totals(self, notes: Mapping[str, SnapshotNote]) -> dict[str, int]:
         """Of each store, and of the records that the snapshot read from the input."""
         found = dict.fromkeys(STORES, 0) | {"in": 0}
         for task, note in notes.items():

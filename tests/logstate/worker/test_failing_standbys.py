@@ -9,7 +9,7 @@ import pytest
 
 from logstate.contracts.errors import LogstateError, StoreCorruptedError, StoreError
 from logstate.contracts.records import TaskId
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer
 from logstate.testing import FakeCluster
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send
@@ -37,7 +37,7 @@ def pair(cluster: FakeCluster) -> Iterator[tuple[WorkerRig, WorkerRig]]:
         first.turn()
         second.turn()
     for rig in (first, second):
-        rig.worker.wishes.neighbours = Neighbours((peer(first), peer(second)))
+        rig.worker.control.group_view = GroupView((peer(first), peer(second)))
     for partition in range(3):
         send(cluster, "a", partition=partition)
     for _ in range(12):
@@ -86,7 +86,7 @@ def test_a_standby_that_is_not_wanted_any_more_may_fail_to_be_written(
     broken = break_one(second, error)
     aborted = second.total("transactions_aborted_total")
     nearer = Peer(peer(first).member_id + "0", None, "c")  # the order of the ids decides
-    second.worker.wishes.neighbours = Neighbours((peer(first), nearer, peer(second)))
+    second.worker.control.group_view = GroupView((peer(first), nearer, peer(second)))
     second.turn(6)
     assert second.worker.followed.tasks == {}
     assert second.disk.destroyed == ([broken] if error is DAMAGED else [])

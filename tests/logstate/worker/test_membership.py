@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from logstate.contracts.clients import Step
 from logstate.contracts.errors import (
     BrokerError,
     ForeignGroupError,
     LostMemberError,
     RetriableError,
 )
-from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send

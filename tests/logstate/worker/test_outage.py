@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from logstate.contracts.seams import Complaints
+from logstate.contracts.clients import ClientErrors
 from logstate.worker.outage import REMINDER_MS, SILENCE_MS, Note, Outage
 
-QUIET = Complaints()
-REFUSED = Complaints(3, "broker-1:9092: Connection refused")
+QUIET = ClientErrors()
+REFUSED = ClientErrors(3, "broker-1:9092: Connection refused")
 AFFECTED = "Nothing is processed."
 
 
@@ -21,10 +21,12 @@ class Story:
         self.asked = 0
         self.notes: list[Note] = []
 
-    def look(self, complaints: Complaints = QUIET, *, answers: bool = True, times: int = 1) -> None:
+    def look(
+        self, client_errors: ClientErrors = QUIET, *, answers: bool = True, times: int = 1
+    ) -> None:
         for _ in range(times):
             self.now_ms += 1_000
-            if not self.outage.wants_answer(self.now_ms, complaints):
+            if not self.outage.wants_answer(self.now_ms, client_errors):
                 continue
             self.asked += 1
             note = (
@@ -116,10 +118,10 @@ def test_brokers_that_never_answered_make_the_settings_suspect() -> None:
 
 def test_brokers_that_let_nobody_in_are_a_refusal_until_they_answer() -> None:
     story = well()
-    story.look(Complaints(1, "SASL authentication error"), answers=False)
+    story.look(ClientErrors(1, "SASL authentication error"), answers=False)
     assert story.outage.refusal is None
     story.now_ms += 1_000
-    refused = Complaints(1, "SASL authentication error", True)
+    refused = ClientErrors(1, "SASL authentication error", True)
     story.outage.unanswered(story.now_ms, refused, AFFECTED)
     assert story.outage.refusal == "SASL authentication error"
     story.look()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from logstate.contracts.clients import Step
 from logstate.contracts.records import Record, TopicPartition
-from logstate.contracts.seams import Step
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
 from logstate.topology import Processor, StreamsBuilder
@@ -28,7 +28,7 @@ def paused(rig: WorkerRig) -> set[TopicPartition]:
 
 
 def pause(rig: WorkerRig) -> WorkerRig:
-    rig.worker.wishes.is_paused = True
+    rig.worker.control.is_paused = True
     rig.turn(2)
     return rig
 
@@ -75,13 +75,13 @@ def test_what_was_fetched_before_waits_and_is_processed_once_it_goes_on() -> Non
 
     def pause_behind_the_poll(step: Step) -> None:
         if step.name == "poll" and not fetched:
-            rig.worker.intake.is_paused = rig.worker.wishes.is_paused = True
+            rig.worker.fetch_buffer.is_paused = rig.worker.control.is_paused = True
             fetched.append(1)
 
     rig.before = pause_behind_the_poll
     rig.turn(3)
     assert sum(o.task.buffered(tp) for o in rig.tasks.values() for tp in o.partitions) == 1
-    rig.worker.wishes.is_paused = False
+    rig.worker.control.is_paused = False
     rig.turn(2)
     rig.commit()
     assert outputs(rig.cluster) == [("a", "1")]
@@ -91,7 +91,7 @@ def test_resumed_it_goes_on_where_it_stood() -> None:
     rig = pause(running(cluster_of()))
     send(rig.cluster, *"abab")
     rig.turn(3)
-    rig.worker.wishes.is_paused = False
+    rig.worker.control.is_paused = False
     rig.turn(2)
     assert not rig.observer.is_paused
     assert paused(rig) == set()
@@ -120,7 +120,7 @@ def test_partitions_that_come_with_a_rebalance_are_paused_too() -> None:
     assert buffered == [0, 0], "a task that starts is paused before anything is fetched for it"
     one.commit()
     assert outputs(cluster) == []
-    one.worker.wishes.is_paused = False
+    one.worker.control.is_paused = False
     one.turn(2)
     one.commit()
     assert len(outputs(cluster)) == 6
@@ -129,7 +129,7 @@ def test_partitions_that_come_with_a_rebalance_are_paused_too() -> None:
 def test_a_pause_does_not_change_who_owns_what() -> None:
     rig = pause(running(cluster_of()))
     rebalances = rig.total("rebalance_total")
-    rig.worker.wishes.is_paused = False
+    rig.worker.control.is_paused = False
     rig.turn(3)
     assert rig.total("rebalance_total") == rebalances
     assert set(rig.stages.values()) == {Stage.RUNNING}
@@ -169,7 +169,7 @@ def test_punctuations_stop_as_well_and_come_once_afterwards() -> None:
     rig.clock.advance(10_000)
     rig.turn(3)
     assert len(calls) == 1
-    rig.worker.wishes.is_paused = False
+    rig.worker.control.is_paused = False
     rig.turn(2)
     assert len(calls) == 2
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import Step
 from logstate.contracts.errors import FencedError, ProductionError, RefusedError
 from logstate.contracts.records import RecordMetadata
-from logstate.contracts.seams import Step
 from logstate.task.error_handlers import (
     Decision,
     ErrorHandlers,

@@ -12,17 +12,17 @@ from logstate.contracts.errors import BrokerError, FencedError
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
+from logstate.worker.active_call import ActiveCall, active_call
 from logstate.worker.slow_calls import Place, SlowCalls
-from logstate.worker.standing_call import StandingCall, standing_call
-from logstate.worker.watch import Watch
+from logstate.worker.watchdog import Watchdog
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send
 
 HERE = Place(7, "0_0", "in", 0, 42)
-CALL = StandingCall("enrich", "ask at app.py:12", "  File app.py, line 13, in ask")
+CALL = ActiveCall("enrich", "ask at app.py:12", "  File app.py, line 13, in ask")
 DEFAULTS = (300_000, 10_000)
 
 
-def where() -> StandingCall:
+def where() -> ActiveCall:
     return CALL
 
 
@@ -121,7 +121,7 @@ class Slow:
         self.calls: list[str] = []
         self.function: Callable[[str], str] = lambda value: value
         self.rig = WorkerRig(cluster, self.declare)
-        self.watch = Watch(cluster.probe(), self.rig.clock, self.rig.observer, self.rig.worker)
+        self.watch = Watchdog(cluster.probe(), self.rig.clock, self.rig.observer, self.rig.worker)
 
     def declare(self, builder: StreamsBuilder) -> None:
         values = builder.stream("in", key=str, value=str)
@@ -149,7 +149,7 @@ def test_the_users_function_is_named_while_it_runs(
     slow.takes_ms["a"] = 6_000
     send(slow.cluster, "a", partition=0)
     slow.rig.turn()
-    (record,) = [r for r in caplog.records if r.name == "logstate.worker.watch"]
+    (record,) = [r for r in caplog.records if r.name == "logstate.worker.watchdog"]
     text = record.getMessage()
     assert "ask at tests/logstate/worker/test_slow_calls.py" in text.replace("\\", "/")
     assert "topic 'in', partition 0, offset 0, task 0_0" in text
@@ -222,7 +222,7 @@ def test_the_failure_that_a_slow_call_brings_about_names_it_and_not_the_brokers(
 
 
 def test_a_thread_in_no_call_of_the_users_has_a_stack_of_ours_only() -> None:
-    found = standing_call(threading.get_ident())
+    found = active_call(threading.get_ident())
     assert found is not None
     assert found.node is None
 
@@ -231,7 +231,7 @@ def test_a_thread_that_has_ended_stands_nowhere() -> None:
     thread = threading.Thread(target=lambda: None)
     thread.start()
     thread.join()
-    assert standing_call(thread.ident or 0) is None
+    assert active_call(thread.ident or 0) is None
 
 
 def test_an_interrupted_batch_goes_on_where_it_stopped_in_the_same_order() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clients import Step
 from logstate.contracts.errors import RetriableError, StoreCorruptedError
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import Step
 from logstate.restore import standbys
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
 from tests.logstate.flows import counted
@@ -50,7 +50,7 @@ def pair(cluster: FakeCluster, **config: Any) -> tuple[WorkerRig, WorkerRig]:
 
 def tell(*rigs: WorkerRig) -> None:
     for rig in rigs:
-        rig.worker.wishes.neighbours = Neighbours(members(*rigs))
+        rig.worker.control.group_view = GroupView(members(*rigs))
 
 
 def follow(first: WorkerRig, second: WorkerRig) -> None:
@@ -151,11 +151,11 @@ def test_a_standby_is_given_up_when_another_member_is_the_heir(cluster: FakeClus
     follow(first, second)
     nearer = Peer(members(second)[0].member_id + "0", None, "c")
     own = members(first, second)
-    second.worker.wishes.neighbours = Neighbours((own[0], nearer, own[1]))
+    second.worker.control.group_view = GroupView((own[0], nearer, own[1]))
     second.turn()
     assert TASK in second.worker.followed.reports  # the order of the ids decides, not of the list
     nearer = Peer(members(first)[0].member_id + "0", None, "c")
-    second.worker.wishes.neighbours = Neighbours((own[0], nearer, own[1]))
+    second.worker.control.group_view = GroupView((own[0], nearer, own[1]))
     second.turn()
     assert TASK not in second.worker.followed.reports
     die(first, second)
@@ -169,7 +169,7 @@ def test_a_member_that_follows_nothing_any_more_reads_no_logs(cluster: FakeClust
     follow(first, second)
     nearer = Peer(members(first)[0].member_id + "0", None, "c")
     own = members(first, second)
-    second.worker.wishes.neighbours = Neighbours((own[0], nearer, own[1]))
+    second.worker.control.group_view = GroupView((own[0], nearer, own[1]))
     second.steps.clear()
     second.turn(5)
     assert [name for name in second.steps if "standby" in name] == ["standby_rest"]
@@ -179,7 +179,7 @@ def test_a_task_is_followed_before_the_group_has_noticed_that_its_owner_is_gone(
     cluster: FakeCluster,
 ) -> None:
     first, second = pair(cluster)
-    second.worker.wishes.neighbours = Neighbours(members(second))
+    second.worker.control.group_view = GroupView(members(second))
     send(cluster, *"ab")
     follow(first, second)
     assert lag(second) == 0
@@ -189,7 +189,7 @@ def test_a_list_without_this_member_changes_nothing(cluster: FakeCluster) -> Non
     first, second = pair(cluster)
     send(cluster, "a")
     follow(first, second)
-    second.worker.wishes.neighbours = Neighbours(members(first))
+    second.worker.control.group_view = GroupView(members(first))
     second.turn()
     assert lag(second) == 0
 

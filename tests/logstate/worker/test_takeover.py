@@ -12,8 +12,8 @@ from datetime import timedelta
 
 import pytest
 
+from logstate.contracts.clients import Committed
 from logstate.contracts.records import Record, TopicPartition
-from logstate.contracts.seams import Committed
 from logstate.testing import FakeCluster
 from logstate.topology import Processor, ProcessorContext, StreamsBuilder
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs

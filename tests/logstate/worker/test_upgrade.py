@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from logstate.changelog.cut import MANIFEST_KEY
-from logstate.contracts.compatibility import Decisions
+from logstate.contracts.clients import Step
+from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster
 from logstate.topics.manifest_log import decoded
 from logstate.topology import JoinWindows, StreamsBuilder
@@ -125,7 +125,7 @@ def test_an_older_version_that_comes_back_has_to_say_what_becomes_of_the_new_sto
     WorkerRig(cluster, both(counted(), counted("late", "other"))).start().stop()
     with pytest.raises(UpgradeError, match=r"forget=\{'late'\}"):
         WorkerRig(cluster, counted()).start()
-    WorkerRig(cluster, counted(), decisions=Decisions(forget={"late"})).start()
+    WorkerRig(cluster, counted(), decisions=MigrationOptions(forget={"late"})).start()
     assert manifests(cluster)[-1] == {"counts"}
 
 
@@ -133,7 +133,7 @@ def test_a_store_that_was_given_up_does_not_come_back_with_what_it_held(
     cluster: FakeCluster,
 ) -> None:
     WorkerRig(cluster, both(counted(), counted("late", "other"))).start().stop()
-    WorkerRig(cluster, counted(), decisions=Decisions(forget={"late"})).start().stop()
+    WorkerRig(cluster, counted(), decisions=MigrationOptions(forget={"late"})).start().stop()
     WorkerRig(cluster, counted()).start().stop()  # the decision is remembered
     again = both(counted(), counted("late", "other"))
     with pytest.raises(UpgradeError, match=r"'app-late-changelog' has the rows.*Delete that topic"):
@@ -148,7 +148,7 @@ def test_a_renamed_store_keeps_its_rows_its_changelog_and_its_clocks(cluster: Fa
     cluster.produce("in", b"a", b"one", timestamp=15_000)
     first.commit()
     first.stop()
-    renamed = {"decisions": Decisions(renamed={"old": "counts"})}
+    renamed = {"decisions": MigrationOptions(renamed={"old": "counts"})}
     for options in (renamed, {}):  # the second start finds it in the manifest
         rig = WorkerRig(cluster, windowed(), **options).start().until_running()
         assert "app-counts-changelog" not in cluster.topics
@@ -257,7 +257,7 @@ def test_a_store_that_is_renamed_twice_keeps_its_clocks(cluster: FakeCluster) ->
     first.stop()
     steps = (("old", "middle"), ("middle", "counts"))
     for before, now in steps:
-        decided = Decisions(renamed={before: now})
+        decided = MigrationOptions(renamed={before: now})
         rig = WorkerRig(cluster, windowed(name=now), decisions=decided).start().until_running()
         (task,) = [o.task for o in rig.observer.tasks.values() if o.task.state.positions[now]]
         assert task.state.time_cell(f"observed:{now}").time == 15_000
@@ -269,7 +269,7 @@ def test_a_store_that_is_renamed_twice_keeps_its_clocks(cluster: FakeCluster) ->
 
 def test_the_name_that_a_renamed_store_had_is_not_given_to_another(cluster: FakeCluster) -> None:
     WorkerRig(cluster, counted("old")).start().until_running().stop()
-    decided = Decisions(renamed={"old": "counts"})
+    decided = MigrationOptions(renamed={"old": "counts"})
     WorkerRig(cluster, counted(), decisions=decided).start().until_running().stop()
     with pytest.raises(UpgradeError, match="changelog would be that of 'counts'"):
         WorkerRig(cluster, both(counted(), counted("old", "other"))).start()
@@ -285,7 +285,9 @@ def test_a_renamed_join_keeps_its_clocks(cluster: FakeCluster, is_outer: bool) -
     first.stop()
     renamed = {f"old-{suffix}": f"new-{suffix}" for suffix in suffixes}
     now = outer_joined("new", is_outer=is_outer)
-    rig = WorkerRig(cluster, now, decisions=Decisions(renamed=renamed)).start().until_running()
+    rig = (
+        WorkerRig(cluster, now, decisions=MigrationOptions(renamed=renamed)).start().until_running()
+    )
     tasks = [one.task for one in rig.observer.tasks.values()]
     assert max(one.state.time_cell("new-stream-time").time for one in tasks) == 15_000
     rig.stop()
@@ -306,7 +308,7 @@ def test_a_renamed_suppression_keeps_its_clock(cluster: FakeCluster) -> None:
     cluster.produce("in", b"a", b"one", timestamp=15_000)
     first.commit()
     first.stop()
-    decided = Decisions(renamed={"old-store": "new-store"})
+    decided = MigrationOptions(renamed={"old-store": "new-store"})
     now = suppressed(3_600, name="new")
     rig = WorkerRig(cluster, now, decisions=decided).start().until_running()
     tasks = [one.task for one in rig.observer.tasks.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.restore.standby_places import Holder, Neighbours, Peer
+from logstate.restore.standby_assignor import GroupView, Peer, TaskOwner
 from logstate.testing import FakeCluster
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
@@ -24,32 +24,32 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def joining(cluster: FakeCluster, told: Neighbours) -> WorkerRig:
+def joining(cluster: FakeCluster, told: GroupView) -> WorkerRig:
     """The second member, with what it knows of the group."""
     rig = WorkerRig(
         cluster, counted, name="b", instance_id="b", standby_replicas=1, acceptable_lag=0
     )
-    rig.worker.wishes.neighbours = told
+    rig.worker.control.group_view = told
     return rig
 
 
 @pytest.mark.parametrize(
     "told",
     [
-        Neighbours((FIRST, SECOND), (Holder(frozenset("a"), frozenset({"0_0"})),)),
-        Neighbours((FIRST,), (Holder(frozenset("a"), frozenset({"0_0"})),)),
-        Neighbours(
+        GroupView((FIRST, SECOND), (TaskOwner(frozenset("a"), frozenset({"0_0"})),)),
+        GroupView((FIRST,), (TaskOwner(frozenset("a"), frozenset({"0_0"})),)),
+        GroupView(
             (FIRST, SECOND),
             (
-                Holder(frozenset("a"), frozenset({"0_0"})),
-                Holder(frozenset("b"), frozenset({"0_1"})),
+                TaskOwner(frozenset("a"), frozenset({"0_0"})),
+                TaskOwner(frozenset("b"), frozenset({"0_1"})),
             ),
         ),
     ],
     ids=["told", "not told yet", "its last run is told yet"],
 )
 def test_a_static_member_that_comes_back_joins_at_once(
-    cluster: FakeCluster, told: Neighbours
+    cluster: FakeCluster, told: GroupView
 ) -> None:
     rig = joining(cluster, told)
     rig.drive_to("subscribe")
@@ -60,7 +60,7 @@ def test_a_static_member_that_comes_back_joins_at_once(
 def test_what_others_have_is_copied_before_the_group_is_joined(
     cluster: FakeCluster, peers: tuple[Peer, ...]
 ) -> None:
-    told = Neighbours(peers, (Holder(frozenset("a"), frozenset({"0_0", "0_1"})),))
+    told = GroupView(peers, (TaskOwner(frozenset("a"), frozenset({"0_0", "0_1"})),))
     rig = joining(cluster, told)
     rig.drive_to("subscribe")
     assert "standby_poll" in rig.steps
@@ -71,17 +71,17 @@ def test_who_joins_has_what_it_is_given_before_others_have_joined_and_after() ->
     cluster = cluster_of({"in": 6, "out": 1})
     first = WorkerRig(cluster, counted, name="a", instance_id="a").start()
     first.until_running(*(f"0_{n}" for n in range(6)))
-    everything = Holder(frozenset("a"), frozenset(f"0_{n}" for n in range(6)))
+    everything = TaskOwner(frozenset("a"), frozenset(f"0_{n}" for n in range(6)))
     third = Peer("", "c", "third")
-    joins_too = Holder(frozenset("c"), frozenset())
-    rig = joining(cluster, Neighbours((FIRST, SECOND, third), (everything, joins_too)))
+    joins_too = TaskOwner(frozenset("c"), frozenset())
+    rig = joining(cluster, GroupView((FIRST, SECOND, third), (everything, joins_too)))
     rig.drive_to("subscribe")
     lags = {str(task): one.lag for task, one in rig.worker.followed.reports.items()}
     assert {task for task in lags if lags[task] == 0} >= {"0_2", "0_3", "0_4", "0_5"}, lags
 
 
 def test_nobody_joins_before_it_is_known_who_has_what(cluster: FakeCluster) -> None:
-    rig = joining(cluster, Neighbours((FIRST,)))
+    rig = joining(cluster, GroupView((FIRST,)))
     for _ in range(10):
         rig.drive_to("wait_for_peers")
     assert "subscribe" not in rig.steps

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from logstate.contracts.clients import Step
 from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
@@ -13,7 +14,6 @@ from logstate.contracts.errors import (
     ProcessingError,
 )
 from logstate.contracts.records import Record, TopicPartition
-from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
 from logstate.worker.worker import Worker

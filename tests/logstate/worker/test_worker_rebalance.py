@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from logstate.contracts.clients import Polled, Rebalance, Step
 from logstate.contracts.errors import AbortableError, BrokerError, RetriableError
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
-from logstate.contracts.seams import Polled, Rebalance, Step
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from logstate.testing.fake.consumers import FakeGroupConsumer

@@ -7,9 +7,9 @@ from typing import Any
 
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.state import TaskState
+from logstate.contracts.clients import Step, Steps, run_steps
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import Step, Steps, run_steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers

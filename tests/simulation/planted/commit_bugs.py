@@ -7,11 +7,11 @@ from typing import Any
 
 from logstate.commit.commit import Committer
 from logstate.commit.maintenance import Maintenance
-from logstate.commit.outlet import Outlet
+from logstate.commit.output_buffer import OutputBuffer
 from logstate.commit.transaction import Transactions
+from logstate.contracts.clients import Step, Steps
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Step, Steps
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task import Task
 from logstate.worker.commits import Commits
@@ -149,9 +149,9 @@ def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
 @rare_bug(lambda s: faults(s, "lost_reply", ("produce", "begin")))
 def outputs_survive_an_abort(patch: Patch) -> None:
     """What could not be sent is sent with the next attempt, which makes it again."""
-    send = Outlet.send
+    send = OutputBuffer.send
 
-    def wrong(self: Outlet, records: Sequence[Any]) -> Steps[None]:
+    def wrong(self: OutputBuffer, records: Sequence[Any]) -> Steps[None]:
         kept = self.__dict__.pop("kept", [])
         try:
             yield from send(self, [*kept, *records])
@@ -159,7 +159,7 @@ def outputs_survive_an_abort(patch: Patch) -> None:
             self.__dict__["kept"] = [*kept, *records]
             raise
 
-    patch(Outlet, "send", wrong)
+    patch(OutputBuffer, "send", wrong)
 
 
 @bug
@@ -180,7 +180,7 @@ def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
 @bug
 def event_time_zero_is_left_to_the_client(patch: Patch) -> None:
     """Event time 0 becomes the current time on its way through an internal topic."""
-    patch(Outlet, "_wired", lambda self, record: record)
+    patch(OutputBuffer, "_wired", lambda self, record: record)
 
 
 @bug
@@ -195,27 +195,27 @@ def changelog_time_zero_is_left_to_the_client(patch: Patch) -> None:
 def outputs_are_not_flushed(patch: Patch) -> None:
     """At-least-once outputs may still be in the producer when their inputs are committed."""
 
-    def wrong(self: Outlet) -> Steps[None]:
+    def wrong(self: OutputBuffer) -> Steps[None]:
         held, self._deferred_plain = self._deferred_plain, None
         if held and self._plain is not None:
             yield Step("produce_plain", self._plain.produce, (held,))
 
-    patch(Outlet, "flush", wrong)
+    patch(OutputBuffer, "flush", wrong)
 
 
 @bug
 def internal_records_leave_the_transaction(patch: Patch) -> None:
     """With at-least-once, repartition records go through the plain producer too."""
 
-    send = Outlet._send_in_transaction
+    send = OutputBuffer._send_in_transaction
 
-    def wrong(self: Outlet, records: list[Any]) -> Steps[None]:
+    def wrong(self: OutputBuffer, records: list[Any]) -> Steps[None]:
         if self._plain is None:
             yield from send(self, records)
         else:
             yield Step("produce_plain", self._plain.produce, (records,))
 
-    patch(Outlet, "_send_in_transaction", wrong)
+    patch(OutputBuffer, "_send_in_transaction", wrong)
 
 
 @bug
@@ -225,7 +225,7 @@ def changelogs_leave_the_transaction(patch: Patch) -> None:
 
     def wrong(self: Committer, commit: Any) -> dict[str, list[Any]]:
         by_store = records_of(self, commit)
-        plain = self.outlet._plain
+        plain = self.output_buffer._plain
         if plain is None:
             return by_store
         for records in by_store.values():

@@ -7,7 +7,7 @@ from typing import Any
 from logstate.directory.claims import Claims
 from logstate.directory.entries import InstanceEntry
 from logstate.directory.known_instances import KnownInstances
-from logstate.http.answers import Answers
+from logstate.http.query_handler import QueryHandler
 from logstate.queries.freshness import Freshness
 from tests.simulation import directories, instances
 from tests.simulation.planted.bug import Patch, scenario_bug
@@ -18,10 +18,10 @@ def a_stale_directory_answers_for_a_key_that_was_lost(patch: Patch) -> None:
     """Who is asked answers what it has, without a look at how new that is and who claims it."""
 
     def fresh(self: Freshness, store: str, owned: Any) -> None: ...
-    def mine(self: Answers, store: str, partition: int) -> None: ...
+    def mine(self: QueryHandler, store: str, partition: int) -> None: ...
 
     patch(Freshness, "check", fresh)
-    patch(Answers, "_check", mine)
+    patch(QueryHandler, "_check", mine)
 
 
 @scenario_bug(directories.Directories.of)

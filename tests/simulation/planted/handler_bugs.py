@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logstate.task.decisions import Decisions, RefusedResults
+from logstate.task.handler_outcomes import HandlerOutcomes, RefusedResults
 from logstate.task.record_guard import RecordGuard
 from logstate.worker.processing import Processing
 from logstate.worker.slow_calls import SlowCalls
@@ -58,7 +58,7 @@ def a_retry_goes_on_with_half_a_record(patch: Patch) -> None:
 def a_skipped_dead_letter_is_counted_as_sent(patch: Patch) -> None:
     """A handler that says dead letter skips."""
     old = "task.send(dead_letter_record(topic, failed, refused=refused))"
-    edit(patch, Decisions, "carry_out", old, "pass")
+    edit(patch, HandlerOutcomes, "carry_out", old, "pass")
 
 
 @scenario_bug(SlowFunctions.of)

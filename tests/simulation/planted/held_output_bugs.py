@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logstate.commit.commit_under_way import CommitUnderWay
-from logstate.commit.outlet import Outlet
+from logstate.commit.in_flight_commit import InFlightCommit
+from logstate.commit.output_buffer import OutputBuffer
 from logstate.task.task import Task
 from logstate.worker.commits import Commits
 from tests.simulation.held_outputs import HeldOutputs
@@ -14,21 +14,21 @@ from tests.simulation.planted.edit import edit
 @scenario_bug(HeldOutputs.of)
 def plain_outputs_that_waited_are_forgotten(patch: Patch) -> None:
     """What waited behind a delivery is never sent."""
-    edit(patch, Outlet, "flush", "if deferred:", "if not deferred and deferred:")
+    edit(patch, OutputBuffer, "flush", "if deferred:", "if not deferred and deferred:")
 
 
 @scenario_bug(HeldOutputs.of)
 def plain_outputs_that_waited_survive_an_abort(patch: Patch) -> None:
     """What waited behind a delivery is sent though it is undone, and made again."""
     old = "self._deferred = self._deferred_plain = None"
-    edit(patch, Outlet, "discard", old, "self._deferred = None")
+    edit(patch, OutputBuffer, "discard", old, "self._deferred = None")
 
 
 @scenario_bug(HeldOutputs.of)
 def plain_outputs_wait_for_the_next_commit(patch: Patch) -> None:
     """What waited behind a delivery waits on, with offsets that are committed without it."""
     old = "deferred, self._deferred_plain = self._deferred_plain, None"
-    edit(patch, Outlet, "flush", old, "deferred = None")
+    edit(patch, OutputBuffer, "flush", old, "deferred = None")
 
 
 @bug
@@ -41,13 +41,13 @@ def the_offsets_of_a_commit_are_those_of_now(patch: Patch) -> None:
 @bug
 def a_call_that_is_given_up_runs_on(patch: Patch) -> None:
     """A transaction is aborted while its commit is on its way."""
-    edit(patch, CommitUnderWay, "abandon", "pending is not None", "pending is Ellipsis")
+    edit(patch, InFlightCommit, "abandon", "pending is not None", "pending is Ellipsis")
 
 
 @bug
 def an_abort_keeps_what_waits_for_the_next_transaction(patch: Patch) -> None:
     """Outputs held back by a commit that is given up are not dropped."""
-    edit(patch, Commits, "abandon", "self.live.committer.outlet.discard()", "pass")
+    edit(patch, Commits, "abandon", "self.live.committer.output_buffer.discard()", "pass")
 
 
 @bug

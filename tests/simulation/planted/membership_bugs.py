@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from logstate.commit.commit import Committer
+from logstate.contracts.clients import Rebalance, Steps
 from logstate.contracts.errors import AbortableError, FencedError, LogstateError, RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Rebalance, Steps
 from logstate.restore.task_starter import TaskStarter
 from logstate.task.owned_task import OwnedTask
 from logstate.testing.fake.group import Group
@@ -55,7 +55,7 @@ def a_lost_transaction_goes_on(patch: Patch) -> None:
             except (AbortableError, FencedError, RetriableError) as exc:
                 yield from self._recover(exc)
         stopped = self._live.assignment.lose(rebalance.partitions)
-        self._tasks.disown(rebalance.partitions)
+        self._tasks.revoke(rebalance.partitions)
         for task_id in stopped:
             self._close_task(task_id, applies=False)
         self._observer.tasks_changed(self._tasks.all())
@@ -73,7 +73,7 @@ def revoked_partitions_are_dropped_uncommitted(patch: Patch) -> None:
             yield from answer(self, rebalance)
             return
         stopped = self._live.assignment.lose(rebalance.partitions)
-        self._tasks.disown(rebalance.partitions)
+        self._tasks.revoke(rebalance.partitions)
         for task_id in stopped:
             self._close_task(task_id, applies=True)
         self._observer.tasks_changed(self._tasks.all())
@@ -193,7 +193,7 @@ def committed_offsets_are_remembered(patch: Patch) -> None:
 @bug
 def unstable_offsets_are_read(patch: Patch) -> None:
     """Committed offsets are read while a transaction that changes them is being decided."""
-    from logstate.contracts.seams import Committed
+    from logstate.contracts.clients import Committed
     from logstate.testing.fake.group_offsets import GroupOffsets
 
     def wrong(self: GroupOffsets, partitions: Iterable[TopicPartition]) -> Any:

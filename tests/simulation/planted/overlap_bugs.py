@@ -8,8 +8,8 @@ from typing import Any
 
 import logstate.commit.maintenance
 from logstate.commit.commit import Committer
-from logstate.commit.outlet import Outlet
-from logstate.contracts.seams import Steps
+from logstate.commit.output_buffer import OutputBuffer
+from logstate.contracts.clients import Steps
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_commit import TaskCommit
 from logstate.topics.bound_plan import BoundPlan
@@ -20,33 +20,37 @@ from tests.simulation.planted.bug import Patch, bug
 @bug
 def outputs_slip_into_the_commit_under_way(patch: Patch) -> None:
     """What is processed while a commit waits is produced into its transaction."""
-    patch(Outlet, "defer", lambda self: None)
+    patch(OutputBuffer, "defer", lambda self: None)
 
 
 @bug
 def outputs_that_waited_are_forgotten(patch: Patch) -> None:
     """What was held back for the end of a commit is dropped there."""
 
-    def wrong(self: Outlet) -> Steps[None]:
+    def wrong(self: OutputBuffer) -> Steps[None]:
         self.discard()
         yield from ()
 
-    patch(Outlet, "release", wrong)
+    patch(OutputBuffer, "release", wrong)
 
 
 @bug
 def outputs_that_waited_survive_an_abort(patch: Patch) -> None:
     """What was held back is sent although it is undone, and made again."""
-    defer = Outlet.defer
+    defer = OutputBuffer.defer
 
-    def wrong(self: Outlet) -> None:
+    def wrong(self: OutputBuffer) -> None:
         kept = self.__dict__.pop("kept", None)
         defer(self)
         if kept and self._deferred is not None:
             self._deferred += kept
 
-    patch(Outlet, "defer", wrong)
-    patch(Outlet, "discard", lambda self: self.__dict__.update(kept=self._deferred, _deferred=None))
+    patch(OutputBuffer, "defer", wrong)
+    patch(
+        OutputBuffer,
+        "discard",
+        lambda self: self.__dict__.update(kept=self._deferred, _deferred=None),
+    )
 
 
 @bug

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from logstate.contracts.errors import RefusedError
-from logstate.task import decisions
-from logstate.task.decisions import Decisions
+from logstate.task import handler_outcomes
 from logstate.task.error_handlers import Decision, FailedRecord
+from logstate.task.handler_outcomes import HandlerOutcomes
 from logstate.task.late_results import LateResults
 from logstate.task.record_guard import RecordGuard
 from logstate.worker.poison_record import PoisonRecordSearch, _culprit, _Part
@@ -23,15 +23,15 @@ def state_of_a_refused_record_is_kept(patch: Patch) -> None:
 @scenario_bug(RefusedResults.of)
 def refused_records_are_not_counted(patch: Patch) -> None:
     """A record is skipped in silence."""
-    carry_out = Decisions.carry_out
+    carry_out = HandlerOutcomes.carry_out
 
-    def wrong(self: Decisions, decision: Decision, failed: FailedRecord) -> bool:
+    def wrong(self: HandlerOutcomes, decision: Decision, failed: FailedRecord) -> bool:
         counted = self._task.skipped_total
         is_done = carry_out(self, decision, failed)
         self._task.skipped_total = counted
         return is_done
 
-    patch(Decisions, "carry_out", wrong)
+    patch(HandlerOutcomes, "carry_out", wrong)
 
 
 @scenario_bug(RefusedResults.of)
@@ -53,18 +53,18 @@ def two_records_are_as_good_as_one(patch: Patch) -> None:
 def decisions_are_forgotten_with_the_abort(patch: Patch) -> None:
     """A replay meets the refused record as if nothing had been decided."""
 
-    def wrong(self: decisions.RefusedResults) -> None:
+    def wrong(self: handler_outcomes.RefusedResults) -> None:
         self._decided.clear()
         self._settled.clear()
 
-    patch(decisions.RefusedResults, "discard", wrong)
+    patch(handler_outcomes.RefusedResults, "discard", wrong)
 
 
 @bug
 def a_commit_under_way_forgets_the_calls_passed_over_since(patch: Patch) -> None:
     """What is decided about a call of a schedule is forgotten before the call is committed."""
     old = "return source in self._committing"
-    edit(patch, decisions.RefusedResults, "_is_past", old, f"{old} | self._settled")
+    edit(patch, handler_outcomes.RefusedResults, "_is_past", old, f"{old} | self._settled")
 
 
 @bug
@@ -77,4 +77,4 @@ def a_commit_under_way_forgets_the_rows_passed_over_since(patch: Patch) -> None:
 @bug
 def a_call_that_went_well_after_all_counts_as_refused(patch: Patch) -> None:
     """A schedule has as many attempts as it ever was refused, not as this call was."""
-    edit(patch, decisions.RefusedResults, "leave_out", "self._settled.add(source)", "pass")
+    edit(patch, handler_outcomes.RefusedResults, "leave_out", "self._settled.add(source)", "pass")

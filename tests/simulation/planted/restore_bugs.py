@@ -8,8 +8,8 @@ from typing import Any
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.clients import Steps
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Steps
 from logstate.restore.committed_offsets import CutsReader
 from logstate.restore.restore import Restorer
 from logstate.restore.task_rows import TaskRows

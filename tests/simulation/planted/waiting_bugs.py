@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from logstate.changelog.cut import Writer
+from logstate.contracts.clients import Steps
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Steps
 from logstate.restore import open_transactions
-from logstate.restore.committed_offsets import InquiryPace
+from logstate.restore.committed_offsets import RequestPace
 from logstate.restore.open_transactions import OpenTransactions
 from logstate.task.owned_task import OwnedTask
 from tests.simulation.dead_owner import DeadOwner
@@ -21,10 +21,10 @@ from tests.simulation.planted.bug import Patch, scenario_bug
 def an_unanswered_question_is_not_repeated(patch: Patch) -> None:
     """Committed offsets that were not stable once are never asked for again beside other tasks."""
 
-    def wrong(self: InquiryPace) -> None:
+    def wrong(self: RequestPace) -> None:
         self._next_ms = float("inf")
 
-    patch(InquiryPace, "unanswered", wrong)
+    patch(RequestPace, "unanswered", wrong)
 
 
 @scenario_bug(DeadOwner.of)

@@ -299,7 +299,7 @@ def raised_errors() -> list[tuple[str, ast.Call]]:
         for path in sorted([*FOLDER.rglob("*.py"), *FOLDER.glob("operators/*.py")])
         for node in syntax(path).nodes
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func) in {"TopologyError", "misdeclared"}  # which finds the line
+        and ast.unparse(node.func) in {"TopologyError", "declaration_error"}  # which finds the line
     ]
 
 

@@ -10,7 +10,7 @@ from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.drops import Drop, DropReason
-from logstate.contracts.processing import UNSAID, HeldBack, TimeCell
+from logstate.contracts.processing import DEFAULT_EMIT_INTERVALS, CommitBuffered, TimeCell
 from logstate.contracts.records import FetchedRecord, Headers, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import ProcessorNode
@@ -33,7 +33,7 @@ class OneOperator:
         self.offset = -1
         self.fetched: FetchedRecord | None = None
         self.stream_time = -1
-        self.emit_intervals = UNSAID
+        self.emit_intervals = DEFAULT_EMIT_INTERVALS
         self.clock = ManualClock(wall_clock_ms)
         self.dropped: Counter[str] = Counter()
         self.late_joins: Counter[str] = Counter()
@@ -43,7 +43,7 @@ class OneOperator:
         self.changelogs: dict[str, list[LoggedWrite]] = {}
         self.committed_clocks: Mapping[str, int] = {}
         self.committed_offset = -1
-        self.held_back: list[HeldBack] = []
+        self.held_back: list[CommitBuffered] = []
         # Stores ask for their clocks while the state that keeps clocks is being built.
         self.state = TaskState.__new__(TaskState)
         self.state.__init__(  # type: ignore[misc]
@@ -142,7 +142,7 @@ class OneOperator:
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return f"app-{name}" if is_internal else name
 
-    def before_commit(self, held: HeldBack) -> None:
+    def before_commit(self, held: CommitBuffered) -> None:
         self.held_back.append(held)
 
     def _enter(self, timestamp: int, headers: Headers) -> None:

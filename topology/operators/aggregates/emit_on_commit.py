@@ -7,7 +7,7 @@ How it works. An aggregation that emits on commit calls :func:`hold_rows_until_c
 to the result. With every update it sends the row that the update replaces, None if there was none,
 whether an operator below needs old values or not. Every update replaces the held one of the same
 key, but keeps the FIRST one's old value: that is the value of the previous emission, so a
-downstream subtractor sees an unbroken chain of values. The task calls :meth:`HeldUpdates.emit`
+downstream subtractor sees an unbroken chain of values. The task calls :meth:`BufferedUpdates.emit`
 before it freezes a commit. The groups of a cogroup write the same rows, so their updates are held
 back once, where they meet.
 
@@ -65,7 +65,7 @@ _order_of = itemgetter(0)
 _OLDER: Final = object()
 
 
-class HeldUpdates:
+class BufferedUpdates:
     """The updates of one operator that wait for the commit."""
 
     def __init__(
@@ -151,7 +151,7 @@ def hold_rows_until_commit(
     """
     identity = _identity(task, store)
     below = forward if sends_old_values else _without_old_values(forward)
-    updates = HeldUpdates(task, below, store, identity)
+    updates = BufferedUpdates(task, below, store, identity)
     task.before_commit(updates)
     held, held_of, noted = updates.held, updates.held.get, updates.note
     order = 0
@@ -192,10 +192,10 @@ def hold_rows_until_commit(
     return process
 
 
-def held_updates(task: TaskContext, store: StoreSpec) -> HeldUpdates | None:
+def held_updates(task: TaskContext, store: StoreSpec) -> BufferedUpdates | None:
     """What waits of the rows of ``store``; None before the operator that holds it is compiled."""
     for held in task.held_back:
-        if isinstance(held, HeldUpdates) and held.store is store:
+        if isinstance(held, BufferedUpdates) and held.store is store:
             return held
     return None
 

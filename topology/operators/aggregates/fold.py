@@ -26,7 +26,7 @@ from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import ValueGetter
 from logstate.topology.operators.aggregates.emit_on_commit import (
-    HeldUpdates,
+    BufferedUpdates,
     as_forwarded,
     held_updates,
     hold_rows_until_commit,
@@ -112,7 +112,7 @@ class FoldNode(MaterializedNode):
         """Reads the rows of the store."""
         return row_getter(task, self.store)
 
-    def rows_before(self, task: TaskContext) -> HeldUpdates | None:
+    def rows_before(self, task: TaskContext) -> BufferedUpdates | None:
         """Who wants to know of the row before each update; once its holder is compiled."""
         waits = self.emit == "commit" and self.sends_old_values
         return held_updates(task, self.store) if waits else None

@@ -25,7 +25,7 @@ from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.callbacks import scheduled
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.plain_functions import (
     begin,
     end,
@@ -58,7 +58,7 @@ class Connections:
         given: tuple[Any, ...] = (stores,) if is_one else tuple(stores)  # type: ignore[arg-type]
         for store in given:
             if not isinstance(store, str | StoreSpec):
-                raise misdeclared(
+                raise declaration_error(
                     f"stores= takes names of stores, or declarations such as key_value_store(...),"
                     f" found {store!r}. Give what the processor asks its context for."
                 )
@@ -166,11 +166,11 @@ class OperatorContext:
 
     @property
     def application_config(self) -> Mapping[str, Any]:
-        return self._task.surroundings.application_config
+        return self._task.application_context.application_config
 
     @property
     def state_dir(self) -> Path:
-        files, task = self._task.surroundings.files, self._task.task_id
+        files, task = self._task.application_context.files, self._task.task_id
         if files is None:
             raise StoreAccessError(
                 f"Processor {self._name!r} asked for a state_dir, and task {task} has none: it"
@@ -181,7 +181,7 @@ class OperatorContext:
 
     @cached_property
     def metrics(self) -> ProcessorMetrics:
-        return self._task.surroundings.metrics(str(self._task.task_id), self._name)
+        return self._task.application_context.metrics(str(self._task.task_id), self._name)
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         raise TypeError(f"Operator {self._name!r} returns its result; it cannot forward {record}.")

@@ -1,0 +1,46 @@
+"""Closing many things, though some of them fail to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from logstate.contracts.clients import Steps
+from logstate.contracts.error_text import text_of
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class ErrorCollector:
+    """Goes through all that has to be closed; ``finish`` raises the first failure.
+
+    ``cause`` is what made it necessary, if that was an error: then failures are only logged,
+    because the cause is what has to be told.
+    """
+
+    def __init__(self, cause: BaseException | None = None) -> None:
+        self._cause = cause
+        self._failure: Exception | None = None
+
+    def call(self, close: Callable[[], object]) -> None:
+        """Close one thing."""
+        try:
+            close()
+        except Exception as exc:  # noqa: BLE001  user code may raise anything
+            self._note(exc)
+
+    def steps(self, close: Steps[None]) -> Steps[None]:
+        """Close one thing that takes steps."""
+        try:
+            yield from close
+        except Exception as exc:  # noqa: BLE001
+            self._note(exc)
+
+    def finish(self) -> None:
+        """Everything was gone through."""
+        if self._failure is not None and self._cause is None:
+            raise self._failure
+
+    def _note(self, exc: Exception) -> None:
+        _LOGGER.warning("closing goes on after a failure: %s: %s", type(exc).__name__, text_of(exc))
+        self._failure = self._failure or exc

@@ -1,0 +1,147 @@
+"""A look at the directory from outside: who is there, who fell silent, who has which task.
+
+An onlooker has no clock in common with the instances. What it reads first was said at some time;
+whoever is heard again while it looks is alive, and whoever misses as many heartbeats as cost an
+instance its place is silent: those before the look count, where others have told of the time since
+(:mod:`log_time`). So a look lasts about a heartbeat, and up to five where nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from logstate.contracts.clients import Admin, Cluster, LogConsumer
+from logstate.contracts.clock import Clock
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.topic_names import instances_topic
+from logstate.directory.entries import NAMES_MAX, InstanceEntry, decode_entry, encode_entry
+from logstate.directory.known_instances import INSTANCES_MAX, MISSED_MAX, KnownInstances
+from logstate.directory.log_time import LogTime
+
+_BATCH = 1_000
+_POLL_S = 0.1
+
+
+class InstanceInfo(NamedTuple):
+    """One instance, by what it said of itself last."""
+
+    entry: InstanceEntry
+    #: False: it missed its heartbeats while it was looked at, and has not said that it ends
+    is_alive: bool
+
+
+class TaskInfo(NamedTuple):
+    """One task of an application."""
+
+    task: str
+    #: ``running`` and the like, as its owner says; None where nobody has it
+    stage: str | None
+    #: the owner's id; None: nobody, or not known
+    instance: str | None
+    #: records between its positions and the ends of its inputs; None: not known
+    lag: int | None
+    #: records of its changelogs that are still to be replayed
+    restore_records: int
+    is_readable: bool
+    #: other instances that keep its rows
+    standbys: tuple[str, ...]
+    #: why the owner is not known; empty where it is
+    remark: str
+
+
+def look(application_id: str, cluster: Cluster, admin: Admin, clock: Clock) -> list[InstanceInfo]:
+    """Every instance that has not ended cleanly, by their ids; writes nothing.
+
+    None at all where the application never had a directory.
+    """
+    partition = TopicPartition(instances_topic(application_id), 0)
+    if partition.topic not in admin.describe_topics([partition.topic]):
+        return []
+    start = admin.start_offsets([partition])[partition]
+    end = admin.end_offsets([partition])[partition]
+    consumer = cluster.log_consumer()
+    try:
+        consumer.assign({partition: start})
+        return _listened(consumer, partition, end, clock)
+    finally:
+        consumer.close()
+
+
+def _listened(
+    consumer: LogConsumer, partition: TopicPartition, end: int, clock: Clock
+) -> list[InstanceInfo]:
+    entries: dict[str, InstanceEntry] = {}
+    again: set[str] = set()
+    past = LogTime()
+    read_ms: float | None = None
+    while True:
+        polled = consumer.poll(_BATCH, _POLL_S)
+        for record in polled.records.get(partition, ()):
+            name = (record.key() or b"").decode("utf-8", "replace")
+            value = record.value()
+            entry = None if value is None else decode_entry(value)
+            if entry is None:
+                entries.pop(name, None)
+                continue
+            if name not in entries and len(entries) >= INSTANCES_MAX:
+                continue
+            entries[name] = entry
+            if (record.offset() or 0) >= end:
+                again.add(name)
+            else:
+                past.heard(entry, record.timestamp()[1])
+        now_ms = clock.monotonic_ms()
+        if read_ms is None and (consumer.position(partition) or 0) >= end:
+            read_ms = now_ms
+        if read_ms is None:
+            continue
+        silences, for_ms = past.silences(), now_ms - read_ms
+        if not any(
+            for_ms + silences.get(name, 0.0) < MISSED_MAX * entry.beat_ms
+            for name, entry in entries.items()
+            if name not in again
+        ):
+            return [InstanceInfo(entry, name in again) for name, entry in sorted(entries.items())]
+
+
+def tasks_of(seen: Sequence[InstanceInfo]) -> list[TaskInfo]:
+    """Every task that is known of, in their order: those of live instances, and those that, by the
+    number of partitions that anybody told, nobody has.
+    """
+    known = KnownInstances()
+    alive = [one.entry for one in seen if one.is_alive]
+    for offset, entry in enumerate(alive):
+        known.heard(entry.instance, encode_entry(entry), offset, 0)
+    names = {name for entry in alive for name in (*entry.tasks, *entry.standbys)}
+    names |= set(islice(_expected(one.entry for one in seen), NAMES_MAX))
+    return [_task(name, known, alive) for name in sorted(names, key=TaskId.parse)]
+
+
+def _expected(entries: Iterable[InstanceEntry]) -> Iterable[str]:
+    counts: dict[int, int] = {}
+    for entry in entries:
+        for sub_topology, count in entry.task_counts.items():
+            counts[sub_topology] = max(count, counts.get(sub_topology, 0))
+    return (str(TaskId(number, n)) for number, count in counts.items() for n in range(count))
+
+
+def _task(name: str, known: KnownInstances, alive: Sequence[InstanceEntry]) -> TaskInfo:
+    standbys = tuple(entry.instance for entry in alive if name in entry.standbys)
+    owner = known.owner(name, 0)
+    if owner.entry is None:
+        is_claimed = any(name in entry.tasks for entry in alive)
+        remark = owner.reason if is_claimed else "no live instance has it"
+        return TaskInfo(name, None, None, None, 0, False, standbys, remark)
+    task = owner.entry.tasks[name]
+    return TaskInfo(
+        name,
+        task.stage,
+        owner.entry.instance,
+        task.lag,
+        task.restore_records,
+        task.is_readable,
+        standbys,
+        "",
+    )

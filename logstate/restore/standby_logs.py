@@ -1,0 +1,67 @@
+"""What a standby asks the brokers of the changelogs that it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstate.changelog.cut import Cut
+from logstate.contracts.clients import Admin, Step, Steps
+from logstate.contracts.records import TopicPartition
+from logstate.restore.missing_records import LogRange
+from logstate.restore.restore_plan import (
+    clocks_under_new_names,
+    counting_cuts,
+    decoded,
+    joined_cut,
+)
+from logstate.task.owned_task import OwnedTask
+from logstate.topics.bound_plan import BoundPlan
+
+
+class StandbyLogs:
+    """The changelogs of tasks that another member owns."""
+
+    def __init__(self, plan: BoundPlan, application_id: str, admin: Admin) -> None:
+        self._plan = plan
+        self._application_id = application_id
+        self._admin = admin
+
+    def before_opening(
+        self, owned: OwnedTask
+    ) -> Steps[tuple[Mapping[TopicPartition, LogRange], dict[TopicPartition, int], Cut | None]]:
+        """Where the logs of a task begin and end, :meth:`committed`, and what its owner needs.
+
+        The cut is read after the starts, because the owner deletes below what an earlier cut says,
+        and before the ends, because a log reaches what an earlier cut says.
+        """
+        changelogs = list(self._plan.changelogs(owned.task_id))
+        starts = yield Step("start_offsets", self._admin.start_offsets, (changelogs,))
+        cut = yield from self._cut(owned)
+        ends = yield Step("end_offsets", self._admin.end_offsets, (changelogs,))
+        logs = {tp: LogRange(starts[tp], ends[tp]) for tp in changelogs}
+        return logs, (yield from self.committed(owned)), cut
+
+    def committed(self, owned: OwnedTask) -> Steps[dict[TopicPartition, int]]:
+        """How far source topics may be followed that are changelogs: their owner has come so far.
+
+        An open transaction can still raise it, never lower it.
+        """
+        changelogs = self._plan.changelogs(owned.task_id)
+        sources = [tp for tp, spec in changelogs.items() if spec.source_topic]
+        if not sources:
+            return {}
+        arguments = (self._application_id, sources)
+        found = yield Step("committed_so_far", self._admin.committed_so_far, arguments)
+        return {tp: found[tp].offset or 0 for tp in sources}
+
+    def _cut(self, owned: OwnedTask) -> Steps[Cut | None]:
+        """What the owner committed last; None where that is in the cuts topic."""
+        inputs = owned.partitions
+        arguments = (self._application_id, inputs)
+        found = yield Step("committed_so_far", self._admin.committed_so_far, arguments)
+        cuts = counting_cuts({tp: decoded(found[tp]) for tp in inputs}, found)
+        cut = joined_cut(cut for cut in cuts.values() if not cut.is_in_cuts_topic)
+        if cut is None:
+            return None
+        clocks = clocks_under_new_names(cut.clocks, self._plan.formerly)
+        return cut._replace(clocks=clocks, local_rows={})  # those are with the owner

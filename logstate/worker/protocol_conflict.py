@@ -1,0 +1,58 @@
+"""A group that members of another kind have: Kafka Streams on the JVM, under the same id.
+
+One that was stopped in order has left. One that was killed, or that left without leaving, counts
+until its session time-out is over, and then the group can be joined: a takeover waits for that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from logstate.contracts.clients import Step, Steps
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import BrokerError, ForeignGroupError
+
+_LOGGER = logging.getLogger(__name__)
+
+#: the JVM's session time-out is 45 s unless somebody has set it
+_PATIENCE_MS = 120_000.0
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 2.0
+#: after so long without the error it is another story
+_FORGOTTEN_MS = 30_000.0
+_WHO = "Most likely Kafka Streams on the JVM runs under the same application.id"
+
+
+class ProtocolConflict:
+    """Waits until they have gone, with more and more time between two attempts to join."""
+
+    def __init__(self, group_id: str, wait: Callable[[float], None]) -> None:
+        self._group_id = group_id
+        self._wait = wait
+        self._since_ms = self._last_ms = float("-inf")
+        self._next_s = _FIRST_WAIT_S
+
+    def wait(self, now_ms: float, cause: ForeignGroupError) -> Steps[None]:
+        """Before the next attempt. Raises BrokerError when it has lasted for two minutes."""
+        if now_ms - self._last_ms > _FORGOTTEN_MS:
+            self._since_ms, self._next_s = now_ms, _FIRST_WAIT_S
+            _LOGGER.warning(
+                "group %r has members of another kind: %s. %s: one that was killed counts until its"
+                " session time-out is over (45 s unless set); waiting for that",
+                self._group_id,
+                text_of(cause),
+                _WHO,
+            )
+        self._last_ms = now_ms
+        waited_ms = now_ms - self._since_ms
+        if waited_ms >= _PATIENCE_MS:
+            raise BrokerError(
+                f"group {self._group_id!r} has had members of another kind for"
+                f" {waited_ms / 1000:.0f} s: {cause}. {_WHO}: stop every instance of it, then start"
+                " again. If none lives, its group is of the type 'streams' (group.protocol=streams"
+                " on the JVM), which only members of the classic protocol may replace: start once"
+                " with group_protocol='classic'"
+            ) from cause
+        yield Step("wait_for_group", self._wait, (self._next_s,))
+        self._next_s = min(2 * self._next_s, _LONGEST_WAIT_S)

@@ -1,0 +1,127 @@
+"""What is looked at beside the worker, once a second: its function calls, and the brokers.
+
+A thread of its own, because the worker may be waiting for the brokers, or for the user's function,
+when something has to be said. It decides nothing itself (:mod:`logstate.worker.outage` and
+:mod:`logstate.worker.slow_calls` do). Of the worker's clients it touches the consumer, by `stay`.
+What it finds is published by single assignments.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from logstate.contracts.clients import Probe
+from logstate.contracts.clock import Clock
+from logstate.worker.active_call import active_call
+from logstate.worker.outage import Note, Outage
+from logstate.worker.worker import Worker
+from logstate.worker.worker_observer import WorkerObserver
+
+_LOGGER = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+#: looks between two calls of ``tidy``
+_TIDY_EVERY = 60
+#: how long an answer may take: a metadata request takes milliseconds
+_ANSWER_S = 3.0
+#: after this part of max.poll.interval.ms without a poll by the worker, it is polled beside it
+_STAY_SHARE = 10
+
+
+class Watchdog:
+    """See the module. ``look`` is one look; ``start`` makes them until ``stop``."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        clock: Clock,
+        observer: WorkerObserver,
+        worker: Worker,
+        tidy: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``tidy`` is called once a minute, on the thread of the watch."""
+        self._worker = worker
+        self._tidy = tidy
+        self._looks = 0
+        self._probe = probe
+        self._clock = clock
+        self._observer = observer
+        self.outage = Outage(probe.brokers, clock.monotonic_ms())
+        observer.outage = self.outage
+        #: the turn that the worker was found in by the last look, and since when
+        self._turn = -1
+        self._turn_since_ms = 0.0
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """One look at the worker, one at the brokers."""
+        self.look_at_worker()
+        self.look_at_brokers()
+        self._looks += 1
+        if self._looks % _TIDY_EVERY == 0:
+            self._tidy()
+
+    def look_at_worker(self) -> None:
+        """Say which call of a function takes long, and have the group know that it lives."""
+        processing, now_ms = self._worker.processing, self._clock.monotonic_ms()
+        place = processing.place()
+        turn = -1 if place is None else place.turn
+        if turn != self._turn:
+            self._turn, self._turn_since_ms = turn, now_ms
+        elif (
+            place is not None
+            and now_ms - self._turn_since_ms >= self._worker.max_poll_interval_ms / _STAY_SHARE
+        ):
+            self._worker.stay(lambda: processing.turn_now() == turn)
+        note = processing.slow_calls.looked(
+            now_ms, place, lambda: active_call(processing.thread_id)
+        )
+        if note is not None:
+            _LOGGER.log(note.level, "%s", note.text)
+
+    def look_at_brokers(self) -> None:
+        """Ask the brokers if there is reason to, and say what there is to be said."""
+        outage, probe, clock = self.outage, self._probe, self._clock
+        if not outage.wants_answer(clock.monotonic_ms(), probe.client_errors()):
+            return
+        note: Note | None
+        if probe.ask(_ANSWER_S):
+            note = outage.answered(clock.monotonic_ms())
+        else:
+            client_errors = probe.client_errors()
+            note = outage.unanswered(clock.monotonic_ms(), client_errors, self._affected())
+        probe.fold(is_away=outage.since_ms is not None)
+        if note is not None:
+            _LOGGER.log(note.level, "%s", note.text)
+
+    def start(self, name: str) -> None:
+        """Look once a second, on a thread that ends with the process."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join(2 * _ANSWER_S)
+        self._probe.close()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            try:
+                self.look()
+            except Exception:
+                _LOGGER.exception("looking after the worker failed; it is tried again")
+            self._is_over.wait(_LOOK_EVERY_S)
+
+    def _affected(self) -> str:
+        if not self._observer.is_started:
+            return "The start waits for them."
+        tasks = len(self._observer.tasks)
+        return (
+            f"{tasks} tasks of this instance stand still: nothing is processed or committed,"
+            " nothing is lost. Local reads answer what was committed last."
+        )
