@@ -139,7 +139,7 @@ class ApplicationView:
             if placed_by != BY_HASH:
                 raise ConfigError(
                     f"placed_by={placed_by!r} is not known: 'murmur2' is how Kafka's own clients"
-                    " place keys. Of other ways name the partition of each read with partition="
+                    " place keys. For another partitioner, pass partition= with each read"
                 )
             store.is_placed = True
         return store

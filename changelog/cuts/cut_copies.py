@@ -73,9 +73,9 @@ class CutCopies:
             if self._copy_all(logs, cut) and time.monotonic() - begun < _SHORT_S:
                 return cut
         raise RestoreError(
-            f"no cut was caught up with in {_ROUNDS_MAX} rounds: the application writes faster "
-            "than its changelogs are copied here, or they are compacted all the time; try again "
-            "when it is calmer, or name fewer stores"
+            f"could not copy a consistent cut in {_ROUNDS_MAX} attempts: the application writes "
+            "faster than its changelogs are copied, or they are compacted all the time. Retry "
+            "under lower load, or name fewer stores"
         )
 
     def _copy_all(self, logs: list[TopicPartition], cut: CutValue) -> bool:

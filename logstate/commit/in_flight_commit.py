@@ -62,7 +62,7 @@ class InFlightCommit:
             try:
                 yield Step(self._step.name, pending.result)
             except LogstateError as exc:
-                _LOGGER.info("a commit that is given up anyway failed: %s", text_of(exc))
+                _LOGGER.info("an abandoned commit failed: %s", text_of(exc))
         self._steps.close()
 
     def _begun(self, step: Step, *, waits: bool) -> Step | None:

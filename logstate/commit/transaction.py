@@ -154,7 +154,9 @@ class Transactions:
             try:
                 yield Step("abort", self._producer.abort)
             except BrokerError as exc:
-                _LOGGER.warning("the open transaction is left to its time-out: %s", text_of(exc))
+                _LOGGER.warning(
+                    "could not abort the open transaction; it will time out: %s", text_of(exc)
+                )
         yield from self._drop()
 
     def _replace(self) -> Steps[None]:

@@ -85,9 +85,9 @@ def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -
     config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
     if _POLICY in config:
         yield (
-            f"{name}[{_POLICY!r}] would be that of every internal topic, and each has its own:"
-            " changelogs are compacted, or lose state; repartition topics are not, or lose records."
-            f" Remove it; got {config[_POLICY]!r}"
+            f"{name}[{_POLICY!r}] cannot be set: logstate sets it for each internal topic."
+            " Changelogs must be compacted, or they lose state; repartition topics must not be, or"
+            f" they lose records. Remove it; got {config[_POLICY]!r}"
         )
     for setting, value, deletes_rows in retention_limits(config, kept_ms or 0):
         if repartitions:

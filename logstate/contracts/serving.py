@@ -139,9 +139,9 @@ class Serving:
             return
         if not is_loopback(host) and not self.token and not self.is_open:
             yield (
-                f"serve={self.bind!r} can be reached from other machines and has no token: whoever"
-                " comes can read every store. Give Serving(token=...), or is_open=True where"
-                " something else keeps others out"
+                f"serve={self.bind!r} accepts connections from other machines without a token:"
+                " anyone who can connect can read every store. Give Serving(token=...), or"
+                " is_open=True if something else controls access"
             )
         if host in ("", "0.0.0.0", "::") and not self.advertised:  # noqa: S104  what is refused
             yield (

@@ -166,7 +166,7 @@ class DirectoryLink:
 
     def _lost(self, why: str) -> None:
         if self.trouble is None:
-            _LOGGER.warning("out of touch with the other instances, trying again: %s", why)
+            _LOGGER.warning("the directory of instances is unavailable, retrying: %s", why)
         self.trouble = f"the directory of the application cannot be read: {why}"
 
     def _be_in_touch(self) -> None:

@@ -129,7 +129,7 @@ class SnapshotLink:
                         self._turn(consumer, clients)
                         wait_s = _RETRY_S
             except LogstateError as exc:
-                _LOGGER.debug("out of touch with whoever takes snapshots: %s", text_of(exc))
+                _LOGGER.debug("the topic of snapshots is unavailable, retrying: %s", text_of(exc))
             except Exception:
                 _LOGGER.exception("listening for snapshots failed; it is tried again")
             if not self._is_stopping:

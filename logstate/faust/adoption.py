@@ -374,6 +374,6 @@ class _Adoption:
         grown = [str(tp) for tp, end in self._ends.items() if bounds[tp].end != end]
         if grown:
             raise UpgradeError(
-                f"Faust's tables were not taken over. Somebody wrote to {', '.join(grown)}"
-                " meanwhile: stop every worker of the Faust application, and try again"
+                f"Faust's tables were not taken over: {', '.join(grown)} changed during the"
+                " migration. Stop every worker of the Faust application, and try again"
             )

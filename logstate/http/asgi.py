@@ -362,7 +362,7 @@ def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
 def _check(request: Request, begun: _Pages) -> None:
     """Raises BadRequestError where others than these pages are asked for."""
     if begun.store != request.path_params["store"]:
-        raise BadRequestError(f"the page that goes on there is one of store {begun.store!r}")
+        raise BadRequestError(f"this cursor belongs to store {begun.store!r}")
     check_goes_on(request.query_params, begun.query)
 
 

@@ -72,9 +72,10 @@ class Cursors(Generic[T]):
                 del self._open[cursor]
         if found is None or self._now_ms() - found[1] >= IDLE_MS:
             raise CursorGoneError(
-                f"the page behind {cursor!r:.40} was read already, or nobody asked for it for"
-                f" {IDLE_MS / 1000:.0f} s, or {CURSORS_MAX} others were begun since; the instance"
-                " that began them, and no other, goes on with pages: begin again"
+                f"cursor {cursor!r:.40} is unknown: its page was already read, or it was not used"
+                f" for {IDLE_MS / 1000:.0f} s, or {CURSORS_MAX} newer scans were started, or"
+                " another instance returned it. Restart the scan, and read all pages from one"
+                " instance"
             )
         return found[0]
 

@@ -50,15 +50,15 @@ def check_text(path: bytes, query: bytes) -> None:
 
 
 def check_names(query: Query, known: Collection[str]) -> None:
-    """Raises BadRequestError for a parameter that there is not, and for one that is given twice.
+    """Raise BadRequestError for an unknown parameter, and for one that is given twice.
 
-    Passed over, an answer would be taken for one of what was asked for.
+    An answer that ignores a parameter would be taken for an answer to the whole request.
     """
     for name in query:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}=?" if near else f"there are {', '.join(sorted(known))}"
-            raise BadRequestError(f"{name!r:.100} is no parameter of this request: {hint}")
+            hint = f"Did you mean {near[0]}=?" if near else f"Known: {', '.join(sorted(known))}"
+            raise BadRequestError(f"unknown query parameter {name!r:.100}. {hint}")
         given = query.getlist(name)
         if len(given) > 1 and name not in _OFTEN:
             raise BadRequestError(f"{name}= is given {len(given)} times; got {given[:3]!r:.200}")

@@ -88,7 +88,7 @@ class ReadEndpoint:
         try:
             request = _request_of(body)
         except UNDECODABLE as exc:
-            raise BadRequestError(f"no request of an instance: {exc}") from exc
+            raise BadRequestError(f"malformed read request: {exc}") from exc
         try:
             reply = self._answers.reply(request)
         except (TypeError, ValueError, OverflowError, struct.error) as exc:

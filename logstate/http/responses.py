@@ -108,7 +108,7 @@ def error_response(status: int, reason: str) -> Response:
 
 def unauthorized() -> Response:
     """Of whom it is not known that they may ask."""
-    response = error_response(401, "the bearer token is missing or another one")
+    response = error_response(401, "missing or invalid bearer token")
     response.headers["WWW-Authenticate"] = "Bearer"
     return response
 

@@ -51,8 +51,8 @@ class CallThread:
             self._calls.put(None)
             raise FencedError(
                 f"{doing} did not return within {limit_s:.0f} s: the client has lost a connection"
-                " and waits for very long, or for ever (librdkafka issue 5456). It is given up; its"
-                " successor fences what it left behind"
+                " and may never return (librdkafka issue 5456). A new client replaces it and fences"
+                " its open transaction"
             ) from None
         if failure is not None:
             raise failure
@@ -61,7 +61,9 @@ class CallThread:
     def refuse_if_hanging(self, doing: str) -> None:
         """Raise FencedError for a client that must not be touched any more."""
         if self.is_hanging:
-            raise FencedError(f"{doing} is impossible: an earlier call of this client hangs")
+            raise FencedError(
+                f"{doing} is not possible: an earlier call on this client is still blocked"
+            )
 
     def close(self) -> None:
         """End the thread."""

@@ -387,6 +387,6 @@ def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  #
             waited_s, said = waited_s + limit_s, native_error(exception).str()
     raise BrokerError(
         f"nobody answers at {dict(config).get('bootstrap.servers')} within {waited_s:g} s "
-        f"({reasons[0] if reasons else said}); is the address right, are the brokers up and "
-        "reachable from this machine, and do kafka.security.protocol and the like fit?"
+        f"({reasons[0] if reasons else said}). Check the address, the network, and the security "
+        "settings (kafka.security.protocol, kafka.sasl.*, kafka.ssl.*)"
     )

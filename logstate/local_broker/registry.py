@@ -87,7 +87,7 @@ def stop_running(broker: RunningBroker, *, timeout_s: float = 90.0) -> None:
         _signal(broker, signal.SIGKILL)
         if not _wait_gone(broker, _KILL_LIMIT_S):
             raise BrokerError(
-                f"The broker at {broker.bootstrap} (pid {broker.pid}) does not stop, not even by "
+                f"The broker at {broker.bootstrap} (pid {broker.pid}) did not exit after "
                 f"SIGKILL. It may hang in the kernel on a slow disk; try again later."
             )
     if broker.temporary:

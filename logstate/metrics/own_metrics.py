@@ -95,8 +95,8 @@ class OwnMetrics:
         told: tuple[object, ...] = (meaning, unit)
         if not all(isinstance(one, str) for one in told):
             raise ValueError(
-                f"metric {name!r} has the meaning {meaning!r:.100} and the unit {unit!r:.100}: give"
-                " texts, for whoever looks at the figures"
+                f"metric {name!r} has the meaning {meaning!r:.100} and the unit {unit!r:.100}:"
+                " both must be strings"
             )
         for label in labels:
             if label in _TAKEN_LABELS or not _NAME.fullmatch(label):

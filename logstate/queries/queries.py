@@ -233,12 +233,11 @@ class QueryableStore(StoreReads):
         unseen = [p for p in range(self._partition_count() or 0) if p not in seen]
         if unseen:
             raise StoreUnavailableError(
-                f"store {self.name!r}: key {key!r:.100} is not in the partitions that were read"
-                f" here, and may be in {unseen}, which were not: others write the input, and who"
-                " does not place keys by murmur2 (librdkafka's default is CRC32) puts them"
-                " anywhere. Ask all instances by app.remote_store(), name the partition with"
-                " partition=, or, where all who write the input place keys as Kafka's own clients"
-                " do, say so: app.store(..., placed_by='murmur2')"
+                f"store {self.name!r}: key {key!r:.100} was not found in the partitions of this"
+                f" instance. It may be in {unseen}, because producers of the input may not use the"
+                " murmur2 partitioner (librdkafka's default is CRC32). Ask all instances with"
+                " app.remote_store(), pass partition=, or, if all producers use the partitioner"
+                " of Kafka's Java client, app.store(..., placed_by='murmur2')"
             )
 
     def of_partition(self, partition: int, read: str) -> Callable[..., Any]:

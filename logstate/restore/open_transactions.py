@@ -139,7 +139,7 @@ class OpenTransactions:
         dead = {w for w in writers if w.transactional_id in silent and w.transactional_id != own_id}
         for writer in sorted(dead - self._fenced):
             yield from self._fence(writer, "it ended without a word, and its tasks are here")
-            self._fenced.add(writer)  # one that could not be is left to its time-out
+            self._fenced.add(writer)  # where that fails, its transaction times out
 
     def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
         known, self._waits = self._waits, {}
@@ -194,7 +194,7 @@ class OpenTransactions:
                 yield Step("close_producer", producer.close)
         except BrokerError as exc:
             _LOGGER.warning(
-                "%s could not be fenced and is left to its time-out: %s", name, text_of(exc)
+                "could not fence %s; its transaction will time out: %s", name, text_of(exc)
             )
         else:
             self._fenced.add(writer)

@@ -125,10 +125,10 @@ def check_unmarked(application_id: str, stored: Manifest) -> None:
         )
     if "resharding_since" in stored:
         raise UpgradeError(
-            f"application {application_id!r} is being moved to other partitions since"
-            f" {stored['resharding_since']}, or that was interrupted: what was stored is whole and"
-            " waits. Wait for its end, or run `logstate reshard` again, which begins anew; with"
-            " --give-up the application goes on as it was"
+            f"a reshard of application {application_id!r}, which started at"
+            f" {stored['resharding_since']}, has not finished. Stored state is intact. Wait, or run"
+            " `logstate reshard` again, which starts over; with --give-up the application keeps its"
+            " old partitions"
         )
 
 

@@ -81,7 +81,7 @@ class PlannedTopics:
             there = {one.name: found[one.name] for one in self._required if one.name in found}
             seen: Compared = yield from compared(self._admin, self._plan, self._required, there)
         except RetriableError as exc:
-            _LOGGER.info("the topics were not looked at, the next look is due: %s", text_of(exc))
+            _LOGGER.info("the check of the topics failed and will be repeated: %s", text_of(exc))
             return
         if seen.problems:
             raise TopicError(

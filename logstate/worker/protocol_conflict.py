@@ -48,11 +48,11 @@ class ProtocolConflict:
         waited_ms = now_ms - self._since_ms
         if waited_ms >= _PATIENCE_MS:
             raise BrokerError(
-                f"group {self._group_id!r} has had members of another kind for"
-                f" {waited_ms / 1000:.0f} s: {cause}. {_WHO}: stop every instance of it, then start"
-                " again. If none lives, its group is of the type 'streams' (group.protocol=streams"
-                " on the JVM), which only members of the classic protocol may replace: start once"
-                " with group_protocol='classic'"
+                f"group {self._group_id!r} still has members that use another protocol after"
+                f" {waited_ms / 1000:.0f} s: {cause}. {_WHO}: stop all its instances, then start"
+                " again. If none runs, the group has the type 'streams' (group.protocol=streams on"
+                " the JVM), which only members that use the classic protocol can replace: start"
+                " once with group_protocol='classic'"
             ) from cause
         yield Step("wait_for_group", self._wait, (self._next_s,))
         self._next_s = min(2 * self._next_s, _LONGEST_WAIT_S)

@@ -242,7 +242,7 @@ def test_an_interrupted_move_stops_starts_until_it_is_ended_or_given_up(shop: Sh
 
     with pytest.raises(Died):
         shop.move(told=die)
-    with pytest.raises(UpgradeError, match="is being moved to other partitions"):
+    with pytest.raises(UpgradeError, match=r"a reshard of application .* has not finished"):
         shop.run(1)
 
     assert shop.command("--partitions", "3", "--give-up").exit_code == 0

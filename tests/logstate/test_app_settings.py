@@ -129,7 +129,7 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
             "warm_up_timeout of standbys must be a timedelta; got 5",
         ),
         ({"topic_config": {"retention.ms": 5}}, "must be text, as brokers have it"),
-        ({"topic_config": {"cleanup.policy": "delete"}}, "each has its own"),
+        ({"topic_config": {"cleanup.policy": "delete"}}, "sets it for each internal topic"),
         ({"decisions": MigrationOptions({}, cast("Any", [5]))}, "forget must be a set of names"),
         ({"clients": ClientSettings.of(cast("Any", 5))}, "kafka must be a dict.*got int"),
         (

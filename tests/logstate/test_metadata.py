@@ -74,7 +74,7 @@ def test_an_instance_without_an_address_is_told_what_it_lacks(tmp_path: Path) ->
     ("serve", "problem"),
     [
         ("8080", "serve must be 'host:port'"),
-        ("10.0.0.7:8080", "can be reached from other machines and has no token"),
+        ("10.0.0.7:8080", "accepts connections from other machines without a token"),
         (Serving("0.0.0.0:8080", token="t"), "give advertised='http://this-host:8080'"),
         (
             Serving("[::1]:0", token="t\n"),

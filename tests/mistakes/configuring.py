@@ -264,7 +264,12 @@ def refusing() -> FakeCluster:
     return cluster
 
 
-@mistake("serve='0.0.0.0:8080'", "has no token", "whoever comes can read every store", "token=")
+@mistake(
+    "serve='0.0.0.0:8080'",
+    "without a token",
+    "anyone who can connect can read every store",
+    "token=",
+)
 def stores_are_served_to_everybody() -> None:
     application(serve="0.0.0.0:8080")
 

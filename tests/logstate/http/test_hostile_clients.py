@@ -80,7 +80,7 @@ def test_first_pages_that_nobody_continues_are_in_nobodys_way(http: httpx.Client
     oldest, *_, newest = [first_page() for _ in range(CURSORS_MAX + 1)]
     gone = http.get(f"/stores/counts?continue={oldest}")
     assert gone.status_code == 410
-    assert f"{CURSORS_MAX} others were begun since" in gone.json()["error"]
+    assert f"{CURSORS_MAX} newer scans were started" in gone.json()["error"]
     assert http.get(f"/stores/counts?continue={newest}").status_code == 200
 
 

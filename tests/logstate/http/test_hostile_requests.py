@@ -88,7 +88,7 @@ def test_pages_go_on_as_they_began_and_a_wrong_question_does_not_take_one(
     first = lines_of(http.get("/stores/counts", params=asked))
     goes_on = {"continue": str(first[-1]["continue"])}
     for path, other, reason in (
-        ("/stores/per-10s", {}, "is one of store 'counts'"),
+        ("/stores/per-10s", {}, "belongs to store 'counts'"),
         ("/stores/counts", {"lower": "k5"}, "lower= was ['k1'] where these pages began"),
         ("/stores/counts", {"standbys": "true"}, "standbys= was not given where these pages"),
         ("/stores/counts", {"key": "base64"}, "key= was not given where these pages began"),
@@ -106,7 +106,7 @@ def test_pages_go_on_as_they_began_and_a_wrong_question_does_not_take_one(
 def test_a_page_of_another_instance_is_said_to_be_perhaps_that(http: httpx.Client) -> None:
     gone = http.get("/stores/counts", params={"continue": "x" * 5_000})
     assert gone.status_code == 410
-    assert "the instance that began them, and no other, goes on with pages" in gone.json()["error"]
+    assert "Restart the scan, and read all pages from one instance" in gone.json()["error"]
 
 
 def test_of_several_bounds_for_one_partition_the_greatest_counts(http: httpx.Client) -> None:

@@ -29,7 +29,7 @@ def test_a_call_that_hangs_is_given_up_and_no_other_is_made() -> None:
         calls.call(released.wait, 0.01, "adding offsets")
 
     assert calls.is_hanging
-    with pytest.raises(FencedError, match="an earlier call of this client hangs"):
+    with pytest.raises(FencedError, match="an earlier call on this client is still blocked"):
         calls.call(lambda: pytest.fail("a hanging client was used"), PATIENCE_S, "committing")
     calls.close()  # does not wait for it
     released.set()

@@ -82,7 +82,7 @@ def test_what_is_no_number_is_refused_where_it_is_given_and_breaks_no_export(wro
     ):
         with pytest.raises(TypeError, match="a metric takes a number, and was given"):
             give(wrong)
-    with pytest.raises(ValueError, match="give texts, for whoever looks at the figures"):
+    with pytest.raises(ValueError, match="both must be strings"):
         mine.counter("told_total", wrong if wrong != "5" else None)
     assert b'logstate_rate{application="shop"' in generate_latest(registry)
 

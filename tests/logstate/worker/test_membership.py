@@ -152,7 +152,7 @@ def test_members_of_another_kind_that_do_not_go_end_the_worker_with_what_to_do(
             rig.turn()
             rig.clock.advance(2_000)
 
-    with pytest.raises(BrokerError, match=r"for 120 s: .*stop every instance.*'classic'"):
+    with pytest.raises(BrokerError, match=r"after 120 s: .*stop all its instances.*'classic'"):
         again_and_again()
     assert rig.is_finished
 

@@ -29,7 +29,7 @@ def an_unanswered_question_is_not_repeated(patch: Patch) -> None:
 
 @scenario_bug(DeadOwner.of)
 def nobody_is_fenced(patch: Patch) -> None:
-    """A dead worker's transaction is left to its time-out."""
+    """A dead worker's transaction is not fenced, and times out."""
 
     def wrong(self: OpenTransactions, writer: Writer, why: str) -> Steps[None]:
         return
