@@ -26,4 +26,5 @@ def test_a_short_soak_measures_everything_that_has_a_bound(tmp_path: Path) -> No
     assert json.loads(samples[-1])[1].keys() >= BOUNDS.keys()
     outputs = told[-1]
     assert "'counts': 0" not in outputs
-    assert "queries answered, 0 failed" in told[-2]
+    log = (tmp_path / "log").read_text(encoding="utf-8", errors="replace")
+    assert "queries answered, 0 failed" in told[-2], log[-3_000:]
