@@ -1,10 +1,9 @@
-"""What ARCHITECTURE.md takes from the source: the floor plan and the module map.
+"""What ARCHITECTURE.md takes from the source: the table of packages.
 
-Between ``<!-- rooms -->`` and ``<!-- /rooms -->`` stand the rooms with the first sentence of their
-``__init__``; between ``<!-- modules -->`` and ``<!-- /modules -->`` every module with its own. The
-text of a link such as ``[Committer.commit](logstate/commit/commit.py)`` is a class, a function, a
-method or a constant that the file defines; `unknown_names` tells of those that it does not. Lines
-are not in it, since every change elsewhere in a file would change them.
+Between ``<!-- rooms -->`` and ``<!-- /rooms -->`` are the packages with the first sentence of their
+``__init__``. The text of a link such as ``[Committer.commit](logstate/commit/commit.py)`` is a
+class, a function, a method or a constant that the file defines; `unknown_names` returns those that
+it does not define. Links have no line numbers, which every change elsewhere in a file would change.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ _LINK = re.compile(r"\[`?([\w.]+)`?\]\(([\w/]+\.py)\)")
 
 def rendered(page: str) -> str:
     """The page with what is generated as it has to be today."""
-    page = between(page, "rooms", "\n".join(_floor_plan()))
-    return between(page, "modules", "\n".join(_module_map()))
+    return between(page, "rooms", "\n".join(_floor_plan()))
 
 
 def unknown_names(page: str) -> Iterator[str]:
     """Links to names that their files do not define."""
-    written, _, _ = page.partition("<!-- modules -->")
-    for name, path in _LINK.findall(written):
+    for name, path in _LINK.findall(page):
         is_module = name in (Path(path).name, Path(path).stem)
         if not is_module and not _defines(name, ROOT / path):
             yield f"{path} defines no {name}"
@@ -58,16 +55,6 @@ def _floor_plan() -> Iterator[str]:
     yield "|---|---|"
     for room in _rooms():
         yield f"| `{room.relative_to(ROOT)}/` | {_first_line(room / '__init__.py')} |"
-
-
-def _module_map() -> Iterator[str]:
-    for room in _rooms():
-        modules = sorted(p for p in room.glob("*.py") if p.name != "__init__.py")
-        if modules:
-            yield f"\n**`{room.relative_to(ROOT)}/`**\n"
-        for module in modules:
-            path = module.relative_to(ROOT)
-            yield f"- [{module.stem}]({path}): {_first_line(module)}"
 
 
 def _first_line(path: Path) -> str:

@@ -2,7 +2,7 @@
 
     python -m tests.generated_texts    writes them anew, as `./dev fix` does
 
-The floor plan and the module map of ARCHITECTURE.md, the list of packages in pyproject.toml, what
+The table of packages in ARCHITECTURE.md, the list of packages in pyproject.toml, what
 type checkers are shown of the facade's table, and the table of docs/metrics.md.
 """
 
