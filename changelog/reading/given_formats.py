@@ -47,22 +47,24 @@ def _description(
     side: str, form: str | None, schema: str | None, options: SourceOptions
 ) -> dict[str, Any]:
     if schema is None:
-        return {"format": form, "is_given": True} if form == "json" else {"format": form}
+        return _given(form)
     form = form or "json"
     if form not in _SCHEMA_FORMATS:
         raise ConfigError(
             f'{side}Schema is given and {side}Format is "{form}", which has none; those that have '
             f"one are {', '.join(_SCHEMA_FORMATS)}"
         )
-    found: dict[str, Any] = {"format": form, "schema": _schema(side, form, schema)}
-    if form == "json":
-        found["is_given"] = True
+    found = _given(form) | {"schema": _schema(side, form, schema)}
     is_framed = form == "json_schema" or (form == "avro" and bool(options.registry))
     if is_framed and options.application is None:  # others wrote it
         found["frame_header"] = _FRAME_HEADERS[side]
     if form == "avro" and is_framed:
         found |= {"framing": "confluent", "registry": options.registry.get("url")}
     return found
+
+
+def _given(form: str | None) -> dict[str, Any]:
+    return {"format": form, "is_given": True} if form == "json" else {"format": form}
 
 
 def _schema(side: str, form: str, text: str) -> Any:

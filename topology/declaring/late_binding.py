@@ -153,7 +153,7 @@ def _called_by(function: FunctionType, *, is_users: bool) -> Iterator[object]:
     found += function.__defaults__ or ()
     if is_users:
         scope = function.__globals__
-        called = [scope.get(name) for name in _names(function.__code__).read]
+        called = [scope.get(name) for name in names_of(function.__code__).read]
         found += [one for one in called if getattr(one, "__globals__", None) is scope]
         return (one for one in found if isinstance(one, FunctionType | functools.partial))
     return (one for one in found if callable(one))
@@ -202,7 +202,8 @@ class _Names(NamedTuple):
 
 
 @lru_cache(maxsize=10_000)
-def _names(code: CodeType) -> _Names:
+def names_of(code: CodeType) -> _Names:
+    """The globals that code reads and the variables that it assigns, with its inner functions."""
     read, assigned = set[str](), set[str]()
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -211,7 +212,7 @@ def _names(code: CodeType) -> _Names:
             assigned.add(instruction.argval)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            names = _names(inner)
+            names = names_of(inner)
             read |= names.read
             assigned |= names.assigned
     return _Names(frozenset(read), frozenset(assigned))
@@ -219,7 +220,7 @@ def _names(code: CodeType) -> _Names:
 
 def _variables(function: FunctionType) -> Iterator[_Variable]:
     code = function.__code__
-    names = _names(code)
+    names = names_of(code)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         if name not in names.assigned and name != "__class__" and _has_value(cell):
             yield _Variable(name, cell, cell.cell_contents)

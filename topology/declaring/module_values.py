@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from logstate.contracts.record_parts import shown
 from logstate.topology.declaring.declaration_site import function_site, is_library_file
-from logstate.topology.declaring.late_binding import functions_of
+from logstate.topology.declaring.late_binding import functions_of, names_of
 
 _FUNCTIONS_MAX: Final = 1_000
 _ITEMS_MAX: Final = 1_000
@@ -86,7 +86,6 @@ def changed_values(main: ModuleValues, here: ModuleValues) -> Iterator[str]:
 def _paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """The globals that code reads, with the attributes that it reads of them."""
     found: dict[tuple[str, ...], None] = {}
-    assigned = set[str]()
     path: tuple[str, ...] = ()
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -97,11 +96,10 @@ def _paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
             path = ()
         if path:
             found[path] = None
-        if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            assigned.add(instruction.argval)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             found |= dict.fromkeys(_paths(inner))
+    assigned = names_of(code).assigned
     return tuple(one for one in found if one[0] not in assigned)
 
 
