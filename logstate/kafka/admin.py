@@ -29,7 +29,7 @@ from logstate.contracts.clients import Committed, NewTopic, TopicDescription
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.kafka.client_config import refused_config
+from logstate.kafka.client_config import admin_client
 from logstate.kafka.commit_without_members import commit_without_members
 from logstate.kafka.faults import native_error, not_made, translate_error
 from logstate.kafka.offset_metadata import read_committed
@@ -60,10 +60,7 @@ class KafkaAdmin:
         self._config = dict(config)
         self._reasons: list[str] = []
         told = _telling(self._reasons, config.get("error_cb"))
-        try:
-            self._admin = AdminClient({**config, "error_cb": told})
-        except KafkaException as exc:
-            raise refused_config(config, native_error(exc)) from exc
+        self._admin: AdminClient = admin_client(config, error_cb=told)
         self._reader: Consumer | None = None
         #: it is asked on several threads, and must not be closed while one is in a call of it
         self._reading = Lock()

@@ -20,6 +20,7 @@ import confluent_kafka.admin
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.admin import KafkaAdmin
+from logstate.kafka.client_config import admin_client
 from logstate.kafka.faults import native_error
 
 _REQUEST_S = 5.0
@@ -70,9 +71,12 @@ def broker_facts(config: Mapping[str, Any]) -> BrokerFacts:
     logger = logging.Logger("client")  # noqa: LOG001  its own: nobody else hears these lines
     logger.addHandler(heard)
     reasons: list[str] = []
-    given = {**config, "debug": "feature", "logger": logger}
-    given["error_cb"] = lambda error: reasons.append(error.str())
-    admin = confluent_kafka.admin.AdminClient(given)
+    admin = admin_client(
+        config,
+        debug="feature",
+        logger=logger,
+        error_cb=lambda error: reasons.append(error.str()),
+    )
     try:
         # The client's stubs take it for one of several answers.
         asked: Any = admin.describe_cluster(
@@ -140,7 +144,7 @@ def clock_skew(config: Mapping[str, Any]) -> ClockSkew:
     """
     admin = KafkaAdmin(config)
     topic = f"logstate-doctor-{uuid.uuid4().hex[:12]}"
-    native = confluent_kafka.admin.AdminClient(dict(config))
+    native = admin_client(config)
     dated = {"message.timestamp.type": "LogAppendTime"}
     made = confluent_kafka.admin.NewTopic(topic, 1, -1, config=dated)
     try:

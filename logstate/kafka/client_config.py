@@ -104,20 +104,32 @@ the application id: give application_id= to Application. Remove it.
         raise ConfigError(problems)
 
 
-def refused_config(config: Mapping[str, Any], error: Any, name: str = "kafka") -> ConfigError:
-    """The error for settings with which the client could not be made; ``error`` is what it raised.
+def admin_client(config: Mapping[str, Any], **of_client: Any) -> Any:
+    """An admin client with ``kafka={...}`` and with settings of the library's own, ``of_client``.
 
-    No message contains a value: the client quotes names only of settings that it does not know.
+    Raises ConfigError, without any value, for settings with which the client cannot be made.
     """
+    import confluent_kafka.admin
+
+    from logstate.kafka.faults import native_error
+
+    try:
+        return confluent_kafka.admin.AdminClient({**config, **of_client})
+    except confluent_kafka.KafkaException as error:
+        raise _refused(config, str(native_error(error))) from error
+
+
+def _refused(config: Mapping[str, Any], error: str) -> ConfigError:
+    """``error`` quotes the names of settings, and no value of a setting that the client knows."""
     unknown = [
-        _unknown(key, f"{name}[{key!r}]")
+        _unknown(key, f"kafka[{key!r}]")
         for key in config
-        if key not in KNOWN_KEYS and f'property: "{key}"' in str(error)
+        if key not in KNOWN_KEYS and f'property: "{key}"' in error
     ]
     if unknown:
         return ConfigError(unknown)
-    names = [repr(key) for key in config if f'"{key}"' in str(error)]
-    which = f"the value of {', '.join(names)} in {name}" if names else f"the settings {name}"
+    names = [repr(key) for key in config if f'"{key}"' in error]
+    which = f"the value of {', '.join(names)} in kafka" if names else "the settings kafka"
     return ConfigError(
         f"the client, librdkafka, refuses {which}: see its CONFIGURATION.md for the values that it"
         " takes"

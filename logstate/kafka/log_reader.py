@@ -34,7 +34,7 @@ from logstate.contracts.errors import (
     RestoreError,
 )
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.kafka.client_config import refused_config
+from logstate.kafka.client_config import admin_client
 from logstate.kafka.faults import native_error, passes, refused
 from logstate.kafka.fetching import with_fetch_bounds
 from logstate.kafka.garbage_collector import FreeMemory, gc_disabled
@@ -370,11 +370,8 @@ def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  #
     """A client that somebody has answered. Raises BrokerError soon where nobody does."""
     # Brokers that were there once and are away are waited for; an address that is wrong is not.
     reasons: list[str] = []
-    told = {**QUIET, **dict(config), "error_cb": lambda error: reasons.append(error.str())}
-    try:
-        admin = confluent_kafka.admin.AdminClient(told)
-    except confluent_kafka.KafkaException as exception:
-        raise refused_config(dict(config), native_error(exception)) from exception
+    told = {**QUIET, **dict(config)}
+    admin = admin_client(told, error_cb=lambda error: reasons.append(error.str()))
     waited_s, said = 0.0, ""
     for limit_s in _FIRST_ANSWER_SECONDS:
         if reasons:  # without one, the brokers or this machine may just be busy

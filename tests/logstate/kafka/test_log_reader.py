@@ -15,6 +15,7 @@ from logstate.contracts.errors import BrokerError, ConfigError, RestoreError, To
 from logstate.contracts.records import TopicPartition
 from logstate.kafka import group_offsets, log_reader
 from logstate.kafka.admin import KafkaAdmin
+from logstate.kafka.broker_facts import broker_facts
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, log_bounds, read_partition
 
@@ -123,7 +124,7 @@ def test_brokers_that_stay_silent_are_an_error_that_names_what_was_asked(
 def test_settings_that_the_client_does_not_take_are_named_without_their_value(
     setting: str, value: str, message: str
 ) -> None:
-    for use in (lambda given: log_bounds(given, [LOG]), KafkaAdmin):
+    for use in (lambda given: log_bounds(given, [LOG]), KafkaAdmin, broker_facts):
         with pytest.raises(ConfigError, match=message) as caught:
             use({**CONFIG, setting: value})  # type: ignore[operator]
         assert value not in str(caught.value)
