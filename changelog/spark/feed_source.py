@@ -9,7 +9,7 @@ that the target has reached would be skipped.
 
 Invariants:
 
-- A target that records a source never takes in changes of another, or of one that cannot be told.
+- A target that records a source never takes in changes of another, or of an unknown one.
 - A target of an earlier version, which records none, takes a source over only from a query that
   continues its own checkpoint, because the checkpoint refuses another topic.
 """
@@ -82,7 +82,7 @@ def with_source(schema: StructType, source: FeedSource) -> StructType:
 
 
 def source_of(changes: DataFrame) -> FeedSource | None:
-    """The source of a batch; None if neither position column has it, or they differ."""
+    """The source of a batch; None if neither position column names one, or they differ."""
     found = {
         each.metadata[_METADATA]
         for each in changes.schema.fields
@@ -95,7 +95,7 @@ def check_source(target: str, recorded: FeedSource, found: FeedSource | None) ->
     """Raises RestoreError if a target holds the changes of another source than a batch has."""
     if found is None:
         raise RestoreError(
-            f"{target} holds changes of {recorded}, and this batch does not tell what it is of,"
+            f"{target} holds changes of {recorded}, and this batch does not name its source,"
             " because its columns _partition and _offset were recomputed: keep both as the"
             " change feed has them"
         )
