@@ -10,8 +10,12 @@ reader of a worker's copies, fails now and then.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
+
+from logstate.changelog.stored_meta import META_KEY, StoredMeta
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TaskId
 from logstate.task.owned_task import OwnedTask, Stage
@@ -85,7 +89,14 @@ class StaleCopies(Standbys):
             return
         state = owned.task.state
         time_ms = state.meta.caught_up_at_ms
+        written = self._written_positions(slot, task_id)
         for target in owned.targets:
+            is_on_disk = not state.specs[target.store].in_memory
+            if is_on_disk and written.get(target.store, 0) < (target.shown or 0):
+                raise Wrong(
+                    f"slot {slot.number}: the copy of {task_id} shows {target.store} up to"
+                    f" {target.shown}, and its directory has it up to {written.get(target.store)}"
+                )
             if state.specs[target.store].source_topic is not None:
                 continue  # it ends where its owner has committed
             position = state.positions[target.store]
@@ -99,3 +110,8 @@ class StaleCopies(Standbys):
                         f" {time_ms}, is at {position} of {target.changelog}, and offset"
                         f" {entry.offset} was written at {entry.written_ms}"
                     )
+
+    def _written_positions(self, slot: Slot, task_id: TaskId) -> Mapping[str, int]:
+        """Store -> the position that the directory of a task has."""
+        raw = slot.disk.directories[task_id].rows.get(META_KEY)
+        return {} if raw is None else msgspec.msgpack.decode(raw, type=StoredMeta).positions

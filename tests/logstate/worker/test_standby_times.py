@@ -50,7 +50,7 @@ def test_a_copy_opened_while_ends_are_asked_for_is_not_noted_as_newer_than_it_is
     cluster = cluster_of({"in": 2, "out": 2})
     first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
     first.until_running("0_0", "0_1")
-    settings = {"standby_replicas": 1, "standby_interval_ms": ASK_MS, "checkpoint_interval_ms": 0}
+    settings = {"standby_replicas": 1, "standby_interval_ms": ASK_MS, "checkpoint_interval_ms": 100}
     second = WorkerRig(cluster, counted, name="b", **settings).start()
     standbys = standbys_of(second)
     cluster.background_takes_effect_at_once = True
