@@ -90,8 +90,8 @@ class Standbys:
         self._asked: list[OwnedTask] = []
         #: when the ends were asked for last, monotonic and by the wall clock
         self._asked_ms, self._asked_wall_ms = float("-inf"), 0
-        #: when those were asked for that are the targets now
-        self._ends_ms, self._ends_of_ms = float("-inf"), 0
+        #: task -> when the ends were asked for that are its targets now, monotonic and wall clock
+        self._ends_of: dict[TaskId, tuple[float, int]] = {}
         #: tasks that are being closed: nobody can open them before
         self._closings: dict[TaskId, Pending] = {}
         self._closer: Background | None = None
@@ -219,6 +219,7 @@ class Standbys:
     def _given_up(self, task_id: TaskId) -> OwnedTask | None:
         """Follow it no more; None where it was not followed."""
         owned = self._tasks.pop(task_id, None)
+        self._ends_of.pop(task_id, None)
         if self._opening is not None and self._opening.task_id == task_id:
             self._opening = None
             self._openings.give_up()
@@ -335,6 +336,7 @@ class Standbys:
     ) -> None:
         self._discard(owned)
         owned.start_positions = committed
+        self._ends_of.pop(owned.task_id, None)
         self._rows.open(owned, self._plan.changelogs(owned.task_id), logs, cut)
         owned.move_to(Stage.STANDBY)
 
@@ -363,8 +365,8 @@ class Standbys:
                 log = LogRange(0, ends[target.changelog])
                 end = target_of(log, owned.start_positions.get(target.changelog))
                 target.target = max(target.target, end)
+            self._ends_of[owned.task_id] = self._asked_ms, self._asked_wall_ms
             self._follower.add(owned)
-        self._ends_ms, self._ends_of_ms = self._asked_ms, self._asked_wall_ms
 
     def _new_ends(self) -> Steps[tuple[Mapping[TopicPartition, int], Any]]:
         changelogs = [target.changelog for owned in self._asked for target in owned.targets]
@@ -378,30 +380,34 @@ class Standbys:
         """Write a standby that has all there was: then queries see it. Whether it was time."""
         if owned.stage is not Stage.STANDBY or not all(t.is_done for t in owned.targets):
             return False
-        if not self._ends_of_ms:
-            return False  # nobody has asked yet
+        ends_of = self._ends_of.get(task_id)
+        if ends_of is None:
+            return False  # it was opened with ends that are older than every answer
+        ends_ms, ends_of_ms = ends_of
         now = self._clock.monotonic_ms()
-        if not self._is_due(owned, self._written_ms.get(task_id), now):
+        if not self._is_due(owned, self._written_ms.get(task_id), now, ends_ms):
             return False
         try:
             self._rows.check_replays(owned)
-            owned.task.state.apply(self._ends_of_ms)
+            owned.task.state.apply(ends_of_ms)
             owned.task.state.followed()
         except LogstateError as exc:
             self._failed(owned, exc)
             return True
         self._written_ms[task_id] = now
-        owned.current_ms = self._ends_ms
+        owned.current_ms = ends_ms
         for target in owned.targets:
-            target.since_ms, target.is_whole = self._ends_of_ms, False
+            target.since_ms, target.is_whole = ends_of_ms, False
             target.shown = owned.task.state.positions.get(target.store, 0)
         return True
 
-    def _is_due(self, owned: OwnedTask, written_ms: float | None, now: float) -> bool:
+    def _is_due(
+        self, owned: OwnedTask, written_ms: float | None, now: float, ends_ms: float
+    ) -> bool:
         """Whether it is written now: from time to time, and each time where it is queried."""
         if written_ms is None or now - written_ms >= self._config.checkpoint_interval_ms:
             return True
-        return now - self.read_ms < _READ_MS and owned.current_ms != self._ends_ms
+        return now - self.read_ms < _READ_MS and owned.current_ms != ends_ms
 
     def _failed(self, owned: OwnedTask, exc: LogstateError) -> None:
         """Of one standby; the others go on, and so does everything that runs."""

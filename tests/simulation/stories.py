@@ -23,6 +23,7 @@ from tests.simulation.refused_results import RefusedResults
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
+from tests.simulation.stale_copies import StaleCopies
 from tests.simulation.standbys import Standbys
 from tests.simulation.unanswered import Unanswered
 
@@ -54,6 +55,7 @@ STORIES = {
     "refused_results": Story(RefusedResults.of),
     "slow_functions": Story(SlowFunctions.of),
     "slow_replay": Story(SlowReplay.of),
+    "stale_copies": Story(StaleCopies.of),
     "standbys": Story(Standbys.of),
     "unanswered": Story(Unanswered.of),
 }

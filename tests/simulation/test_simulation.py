@@ -27,6 +27,7 @@ from tests.simulation.refused_results import RefusedResults
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
+from tests.simulation.stale_copies import StaleCopies
 from tests.simulation.standbys import Standbys
 from tests.simulation.unanswered import Unanswered
 
@@ -152,6 +153,18 @@ def test_standbys_hold_what_was_committed_and_are_promoted_by_every_fault() -> N
     assert totals["promotions"] >= 100
     for kind in ("true", "old", "lacking", "joining"):
         assert totals[f"told_{kind}"] >= 100, kind
+
+
+@pytest.mark.slow
+def test_copies_that_fail_or_are_old_have_what_their_time_says_and_lose_nothing() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(20), StaleCopies.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["promotions"] >= 60
+    assert totals["failed_copies"] >= 20
+    assert totals["stopped_workers"] >= 20
+    assert totals["compared_times"] >= 5_000
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.errors import LogstateError
 from logstate.testing.fake.brokers import FakeBrokers
 
 
@@ -35,7 +36,24 @@ class FakeBackground:
         return self._cluster.background_looks_max > 0
 
     def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> FakePending:
-        return FakePending(call, arguments, self._cluster.background_looks())
+        looks = self._cluster.background_looks()
+        if self._cluster.background_takes_effect_at_once:
+            return FakePending(_answered(call, arguments), (), looks)
+        return FakePending(call, arguments, looks)
 
     def close(self) -> None:
         pass
+
+
+def _answered(call: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Any]:
+    """Make the call; returns what gives its result, or raises what it raised."""
+    try:
+        result = call(*arguments)
+    except LogstateError as error:
+        raised = error
+
+        def fail() -> Any:
+            raise raised
+
+        return fail
+    return lambda: result

@@ -83,6 +83,8 @@ class FakeBrokers:
         self._fetch_records_max = fetch_records_max
         self._splits_assignments = splits_assignments
         self.background_looks_max = background_looks_max
+        #: a call in the background has its effect when it begins, not when its worker looks for it
+        self.background_takes_effect_at_once = False
         self._topics_made = 0
         for name, partitions in (topics or {}).items():
             self.create_topic(name, partitions)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.backend.memory import MemoryBackend, MemorySnapshot
-from logstate.contracts.errors import StateDirectoryError, StoreCorruptedError
+from logstate.contracts.errors import StateDirectoryError, StoreCorruptedError, StoreError
 from logstate.contracts.records import TaskId
 from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.process import FakeProcess
@@ -41,6 +41,8 @@ class Directory:
         self.is_open = False
         #: whatever is done with its rows fails
         self.is_damaged = False
+        #: the next write fails, as on a full disk, and the one after it may succeed
+        self.refuses_write = False
 
     def write(self, batch: Batch) -> None:
         self.batches.append(batch)
@@ -89,6 +91,7 @@ class Disk:
         """The process is gone, and its locks with it."""
         for directory in self.directories.values():
             directory.is_open = False
+            directory.refuses_write = False
 
     def lose_tail(self, count: int) -> None:
         """A power cut: the last writes of each directory are gone."""
@@ -143,6 +146,9 @@ class DiskBackend:
 
     def _write(self, batch: Batch) -> None:
         self._check()
+        if self._directory.refuses_write:
+            self._directory.refuses_write = False
+            raise StoreError(f"{self.path} could not be written: the disk is full")
         kills, self._disk.kills = self._disk.kills, None
         if kills != "before":
             self._directory.write(batch)

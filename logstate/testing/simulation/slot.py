@@ -22,7 +22,7 @@ from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.cluster import FakeCluster
 from logstate.testing.fake.process import FakeProcess
 from logstate.testing.simulation.clock import ProcessClock
-from logstate.testing.simulation.disk import Disk
+from logstate.testing.simulation.disk import Directory, Disk
 from logstate.testing.simulation.garbage import take_apart, take_worker_apart
 from logstate.testing.simulation.silent_observer import SilentObserver
 from logstate.testing.simulation.swarm import Fault
@@ -275,6 +275,11 @@ class Slot:
         """Kill the process where it stands."""
         self._count_crash()
         self.remove()
+
+    def refuse_write(self, directory: Directory) -> None:
+        """The next write of a directory fails; a worker whose own task it is may end."""
+        directory.refuses_write = True
+        self._injected = True
 
     def remove(self) -> None:
         """The process is gone; a schedule that failed removes what is left of it."""

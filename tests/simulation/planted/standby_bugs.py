@@ -11,8 +11,9 @@ from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.testing.fake.partition_log import PartitionLog
 from logstate.worker.worker import Worker
-from tests.simulation import damaged_blocks, standbys
+from tests.simulation import damaged_blocks, stale_copies, standbys
 from tests.simulation.planted.bug import Patch, scenario_bug
+from tests.simulation.planted.edit import edit
 
 
 @scenario_bug(standbys.Standbys.of)
@@ -111,3 +112,30 @@ def a_standby_that_cannot_be_promoted_takes_its_task_along(patch: Patch) -> None
                 self._tasks.remove(task_id)
 
     patch(Worker, "_assigned", wrong)
+
+
+@scenario_bug(stale_copies.StaleCopies.of)
+def a_copy_is_noted_as_complete_while_it_reads(patch: Patch) -> None:
+    """A standby is written before it has reached the ends that it was told."""
+    old = " or not all(t.is_done for t in owned.targets)"
+    edit(patch, Standbys, "_settle", old, "")
+
+
+@scenario_bug(stale_copies.StaleCopies.of)
+def a_copy_is_noted_with_the_time_of_its_write(patch: Patch) -> None:
+    """The time of a standby is that of its write, not of the question for the ends."""
+    edit(patch, Standbys, "_settle", "apply(ends_of_ms)", "apply(self._clock.wall_clock_ms())")
+
+
+@scenario_bug(stale_copies.StaleCopies.of)
+def a_copy_opened_late_is_noted_with_the_ends_of_others(patch: Patch) -> None:
+    """A standby that was opened behind a question for ends has the time of that question."""
+    old = "self._ends_of.get(task_id)"
+    edit(patch, Standbys, "_settle", old, "max(self._ends_of.values(), default=None)")
+
+
+@scenario_bug(stale_copies.StaleCopies.of)
+def a_copy_that_could_not_be_written_counts_as_written(patch: Patch) -> None:
+    """Where the write of a standby fails, its rows in memory are kept and its time is new."""
+    old = "self._failed(owned, exc)\n        return True"
+    edit(patch, Standbys, "_settle", old, "pass")
