@@ -41,11 +41,11 @@ def json_expression(schema: Mapping[str, Any], text: str) -> str:
 
 
 def _read(text: str, part: Part) -> str:
-    ddl = _ddl(spark_type(part.arrow))
+    ddl = sql_type(spark_type(part.arrow))
     if part.fields is not None or part.item is not None:
-        return f"from_json({text}, {_literal(ddl)}, {_OPTIONS})"
+        return f"from_json({text}, {literal(ddl)}, {_OPTIONS})"
     whole = f"concat('{{\"v\":', {text}, '}}')"
-    return f"from_json({whole}, {_literal(f'struct<v: {ddl}>')}, {_OPTIONS}).v"
+    return f"from_json({whole}, {literal(f'struct<v: {ddl}>')}, {_OPTIONS}).v"
 
 
 def _bound(value: str, part: Part, depth: int) -> str:
@@ -58,7 +58,7 @@ def _filled(part: Part, depth: int) -> str:
     value, inner = f"v{depth}", depth + 1
     if part.fields is not None:
         fields = [
-            f"{_literal(name)}, {_field(part, name, f'{value}.{_quoted(name)}', inner)}"
+            f"{literal(name)}, {_field(part, name, f'{value}.{quoted(name)}', inner)}"
             for name in part.fields
         ]
         return f"if({value} is null, null, named_struct({', '.join(fields)}))"
@@ -72,7 +72,7 @@ def _field(record: Part, name: str, value: str, depth: int) -> str:
     assert record.fields is not None
     part = record.fields[name]
     if name in record.defaults and name not in record.nullable:
-        default = _literal(_encode(record.defaults[name]).decode())
+        default = literal(_encode(record.defaults[name]).decode())
         value = f"coalesce({value}, {default if part is TEXT else _read(default, part)})"
     return _bound(value, part, depth) if _has_defaults(part) else value
 
@@ -82,22 +82,29 @@ def _has_defaults(part: Part) -> bool:
     return bool(part.defaults.keys() - part.nullable) or any(map(_has_defaults, inner))
 
 
-def _ddl(kind: DataType) -> str:
-    """A type as SQL writes it, whatever its fields are called."""
+def sql_type(kind: DataType) -> str:
+    """A type as in SQL, with quoted names of fields: ``simpleString()`` does not quote them.
+
+    >>> from pyspark.sql.types import LongType
+    >>> sql_type(ArrayType(StructType().add("net price", LongType())))
+    'array<struct<`net price`: bigint>>'
+    """
     if isinstance(kind, StructType):
-        fields = (f"{_quoted(field.name)}: {_ddl(field.dataType)}" for field in kind.fields)
+        fields = (f"{quoted(field.name)}: {sql_type(field.dataType)}" for field in kind.fields)
         return f"struct<{', '.join(fields)}>"
     if isinstance(kind, ArrayType):
-        return f"array<{_ddl(kind.elementType)}>"
+        return f"array<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):
-        return f"map<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
+        return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     return str(kind.simpleString())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """An identifier in SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """A text in SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
