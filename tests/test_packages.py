@@ -72,7 +72,7 @@ BELOW_TASK = {"logstate/serdes", *TOPOLOGY, *(set(CHANGELOG) - FROM_OUTSIDE)}
 BELOW_WORKER = {"logstate/task", "logstate/topics", *BELOW_TASK}
 BELOW_APP = {"logstate/commit", "logstate/restore", "logstate/queries", *BELOW_WORKER}
 BELOW_APP |= {"logstate/worker", "logstate/kafka", "logstate/metrics"}
-CLI_GROUPS = ("deployment", "diagnosis", "state")
+CLI_GROUPS = ("deployment", "diagnosis", "stores")
 PACKAGES: dict[str, set[str]] = {
     CONTRACTS: set(),
     **{leaf: set() for leaf in LEAVES},

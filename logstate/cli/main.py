@@ -29,7 +29,7 @@ from logstate.cli.engine.bench import bench
 from logstate.cli.engine.replay import replay
 from logstate.cli.engine.run import run
 from logstate.cli.shared.printing import fail, print_text
-from logstate.cli.state import cut, export, get, stores, tail
+from logstate.cli.stores import cut, export, get, stores, tail
 from logstate.contracts.errors import LogstateError
 
 #: what goes wrong is told once, by the error; `run` says where its log goes

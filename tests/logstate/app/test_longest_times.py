@@ -20,7 +20,7 @@ from logstate import (
     retry,
 )
 from logstate.changelog.cuts.named_cuts import create_cut
-from logstate.cli.state.cut import duration, seconds
+from logstate.cli.stores.cut import duration, seconds
 from logstate.contracts.clock import wait_s
 from logstate.local_broker.broker import LocalBroker
 from logstate.metrics.instruments import Metrics

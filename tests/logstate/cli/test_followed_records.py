@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.cli.state.tail import _followed
+from logstate.cli.stores.tail import _followed
 from logstate.contracts.errors import TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.testing.fake.cluster import FakeCluster
