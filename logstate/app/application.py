@@ -12,40 +12,35 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from logstate.app.application_view import ApplicationView
 from logstate.app.instance.restarts import UncaughtHandler
 from logstate.app.instance.signal_handlers import signal_handlers
 from logstate.app.instance.states import ApplicationState
 from logstate.app.instance.this_process import is_worker
-from logstate.app.presence import serving_of
-from logstate.app.settings import AppSettings, FaultSettings, LocalRows, StateWrites
+from logstate.app.settings import GroupProtocol, Settings
 from logstate.app.workers import new_workers
 from logstate.changelog.directory import state_root
 from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, wait_s
-from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import LogstateError, check
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import durations
 from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.worker_config import (
-    ABORTS_MAX,
-    CACHE_BYTES,
-    CHECKPOINT_BYTES,
     ChangelogWrites,
     Guarantee,
     OnDataLoss,
     OnStateLoss,
 )
-from logstate.kafka.client_settings import ClientSettings
 from logstate.kafka.redaction import redacted
 from logstate.restore.restore import RestoreListener
-from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.task.error_handlers import ErrorHandlers
 from logstate.topology.dsl.builder import StreamsBuilder
 from logstate.topology.dsl.topology_target import resolved
 from logstate.topology.plan.plan import Topology
@@ -146,70 +141,47 @@ class Application(ApplicationView):
         application_id: str,
         bootstrap: str,
         state_dir: str | Path,
-        guarantee: Guarantee = "exactly_once",
-        commit_interval: timedelta = timedelta(milliseconds=100),
-        kafka: Mapping[str, Any] | None = None,
-        consumer: Mapping[str, Any] | None = None,
-        producer: Mapping[str, Any] | None = None,
-        admin: Mapping[str, Any] | None = None,
-        offset_reset: str | timedelta = "earliest",
-        replication_factor: int = -1,
+        guarantee: Guarantee = Settings.guarantee,
+        commit_interval: timedelta = Settings.commit_interval,
+        kafka: Mapping[str, Any] | None = Settings.kafka,
+        consumer: Mapping[str, Any] | None = Settings.consumer,
+        producer: Mapping[str, Any] | None = Settings.producer,
+        admin: Mapping[str, Any] | None = Settings.admin,
+        offset_reset: str | timedelta = Settings.offset_reset,
+        replication_factor: int = Settings.replication_factor,
         topic_config: Mapping[str, str] | None = None,
-        checkpoint_interval: timedelta = timedelta(seconds=10),
-        checkpoint_bytes: int = CHECKPOINT_BYTES,
-        cache_bytes: int = CACHE_BYTES,
-        state_cleanup_delay: timedelta | None = timedelta(minutes=10),
-        changelog_writes: ChangelogWrites = "commit",
-        group_protocol: Literal["consumer", "classic"] = "consumer",
-        static_membership: bool = False,
-        slot: int = 0,
-        restore_listener: RestoreListener | None = None,
-        error_handlers: ErrorHandlers | None = None,
-        renamed: Mapping[str, str] | None = None,
-        forget: Collection[str] = (),
-        start_timeout: timedelta | None = None,
-        uncaught_exception_handler: UncaughtHandler = "stop_instance",
-        workers: int = 1,
-        serve: str | Serving | None = None,
-        standby_replicas: int | StandbySettings = 0,
-        window_emit_interval: timedelta | None = None,
-        outer_join_emit_interval: timedelta | None = None,
-        on_state_loss: OnStateLoss = "fail",
-        on_data_loss: OnDataLoss = "fail",
-        aborts_max: int = ABORTS_MAX,
+        checkpoint_interval: timedelta = Settings.checkpoint_interval,
+        checkpoint_bytes: int = Settings.checkpoint_bytes,
+        cache_bytes: int = Settings.cache_bytes,
+        state_cleanup_delay: timedelta | None = Settings.state_cleanup_delay,
+        changelog_writes: ChangelogWrites = Settings.changelog_writes,
+        group_protocol: GroupProtocol = Settings.group_protocol,
+        static_membership: bool = Settings.static_membership,
+        slot: int = Settings.slot,
+        restore_listener: RestoreListener | None = Settings.restore_listener,
+        error_handlers: ErrorHandlers | None = Settings.error_handlers,
+        renamed: Mapping[str, str] | None = Settings.renamed,
+        forget: Collection[str] = Settings.forget,
+        start_timeout: timedelta | None = Settings.start_timeout,
+        uncaught_exception_handler: UncaughtHandler = Settings.uncaught_exception_handler,
+        workers: int = Settings.workers,
+        serve: str | Serving | None = Settings.serve,
+        standby_replicas: int | StandbySettings = Settings.standby_replicas,
+        window_emit_interval: timedelta | None = Settings.window_emit_interval,
+        outer_join_emit_interval: timedelta | None = Settings.outer_join_emit_interval,
+        on_state_loss: OnStateLoss = Settings.on_state_loss,
+        on_data_loss: OnDataLoss = Settings.on_data_loss,
+        aborts_max: int = Settings.aborts_max,
         cluster: Cluster | None = None,
         clock: Clock | None = None,
     ) -> None:
+        given = locals()
         plan, target = resolved(topology)
         self._ended = threading.Event()
-        self._settings = settings = AppSettings(
-            plan,
-            application_id,
-            bootstrap,
-            guarantee,
-            commit_interval,
-            ClientSettings.of(kafka, consumer, producer, admin),
-            offset_reset,
-            replication_factor,
-            {} if topic_config is None else topic_config,
-            StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes),
-            LocalRows(cache_bytes, state_cleanup_delay),
-            group_protocol,
-            static_membership,
-            slot,
-            FAIL_ALWAYS if error_handlers is None else error_handlers,
-            MigrationOptions({} if renamed is None else renamed, forget),
-            start_timeout,
-            state_dir,
-            uncaught_exception_handler,
-            workers,
-            serving_of(serve),
-            StandbySettings.of(standby_replicas),
-            restore_listener,
-            window_emit_interval,
-            outer_join_emit_interval,
-            FaultSettings(on_data_loss, on_state_loss, aborts_max),
-        ).checked()
+        arguments = {each.name: given[each.name] for each in fields(Settings)}
+        arguments["topology"] = plan
+        arguments["topic_config"] = {} if topic_config is None else topic_config
+        self._settings = settings = Settings(**arguments).checked()
         self._workers = new_workers(
             settings, target, state_root(state_dir), cluster, clock, self._lifecycle
         )

@@ -14,7 +14,7 @@ from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
 from logstate.app.presence import Presence, not_asked_for, presence_of
 from logstate.app.served import ServedApplication
-from logstate.app.settings import AppSettings
+from logstate.app.settings import Settings
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
 from logstate.contracts.errors import ConfigError, LogstateError, check
@@ -32,7 +32,7 @@ from logstate.worker.lag import TaskLag
 class ApplicationView:
     """State, health, figures and stores of all workers together."""
 
-    _settings: AppSettings
+    _settings: Settings
     _held: LocalWorker | WorkerProcesses
 
     @cached_property

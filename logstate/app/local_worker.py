@@ -18,7 +18,7 @@ from logstate.app.instance.restarts import Restarts, response_to
 from logstate.app.instance.states import ApplicationState, Facts, Lifecycle
 from logstate.app.local_tasks import LocalTasks
 from logstate.app.readable_stores import ReadableStores
-from logstate.app.settings import AppSettings
+from logstate.app.settings import Settings
 from logstate.app.unused_rows import UnusedRows
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clients import Cluster, run_steps
@@ -49,7 +49,7 @@ class LocalWorker:
 
     def __init__(
         self,
-        settings: AppSettings,
+        settings: Settings,
         state_dir: str | Path,
         cluster: Cluster,
         clock: Clock,
@@ -218,7 +218,7 @@ class LocalWorker:
         """How long to wait before the next worker; None where there is to be none."""
         if self._is_stopping:
             return None
-        response = response_to(self._settings.uncaught, failure)
+        response = response_to(self._settings.uncaught_exception_handler, failure)
         if response != "replace_worker":
             self.stops_all = self._redacted(failure) if response == "stop_application" else ""
             return None
@@ -344,7 +344,7 @@ class LocalWorker:
     # ------------------------------------------------------------------ pieces
 
     def _new_unused_rows(self) -> UnusedRows | None:
-        settings, delay = self._settings, self._settings.rows.cleanup_delay
+        settings, delay = self._settings, self._settings.state_cleanup_delay
         if delay is None:
             return None
         delay_ms = delay // timedelta(milliseconds=1)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
 from logstate.app.metrics_summary import MetricsSummary
-from logstate.app.settings import AppSettings
+from logstate.app.settings import Settings
 from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import LogstateError
@@ -67,7 +67,7 @@ class Presence:
 
     def __init__(
         self,
-        settings: AppSettings,
+        settings: Settings,
         serving: Serving,
         workers: LocalWorker | WorkerProcesses,
         cluster: Cluster,
@@ -250,12 +250,7 @@ def not_asked_for(what: str) -> LogstateError:
     )
 
 
-def serving_of(serve: str | Serving | None) -> Serving | None:
-    """The setting, as it was given."""
-    return Serving(bind=serve) if isinstance(serve, str) else serve
-
-
-def presence_of(settings: AppSettings, workers: LocalWorker | WorkerProcesses) -> Presence | None:
+def presence_of(settings: Settings, workers: LocalWorker | WorkerProcesses) -> Presence | None:
     """What the settings ask for; None: nothing."""
     serving = settings.serving
     if serving is None:

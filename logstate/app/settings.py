@@ -1,14 +1,17 @@
-"""What an Application may be told, checked before anything is opened.
+"""The settings of an application: the type, the default and the rule of each, declared once.
 
-Every setting has its rule here, of :mod:`logstate.contracts.setting_rules` mostly; those of clients
-have theirs in :mod:`logstate.kafka.client_settings`.
+``Application`` takes its defaults from here and passes one frozen :class:`Settings` through: to
+validation, to the workers (:meth:`Settings.worker_config`), to worker processes and to processors.
+The rules are functions of :mod:`logstate.contracts.setting_rules`; settings of Kafka clients have
+theirs in :mod:`logstate.kafka.client_settings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
@@ -27,17 +30,13 @@ from logstate.contracts.setting_rules import (
     choice,
     count,
     duration,
-    emit_intervals,
     flag,
     offset_reset,
     shown,
 )
-from logstate.contracts.standby_settings import NO_STANDBYS, StandbySettings
+from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.topic_names import static_member_id, transactional_id
 from logstate.contracts.worker_config import (
-    ABORTS_MAX,
-    CACHE_BYTES,
-    CHECKPOINT_BYTES,
     MAX_POLL_INTERVAL_MS,
     ChangelogWrites,
     Guarantee,
@@ -47,94 +46,199 @@ from logstate.contracts.worker_config import (
 )
 from logstate.kafka.client_settings import ClientSettings
 from logstate.restore.restore import RestoreListener
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.topology.declaring.callbacks import unfit
 from logstate.topology.plan.plan import Topology
 
+GroupProtocol = Literal["consumer", "classic"]
+
 _MS = timedelta(milliseconds=1)
-#: what a transaction may live beside the commit interval: for the record at hand, and the commit
+#: added to the commit interval: the time of the record being processed and of the commit itself
 TRANSACTION_SPARE_MS = 10_000
 _COMMIT_INTERVAL_MAX = timedelta(minutes=10)
 #: 16 bits, in Kafka's protocol
 _COPIES_MAX = 32_767
 
-
-@dataclass(frozen=True)
-class StateWrites:
-    """When rows go to disk, and which of them to the changelog."""
-
-    checkpoint_interval: timedelta = timedelta(seconds=10)
-    checkpoint_bytes: int = CHECKPOINT_BYTES
-    changelog: ChangelogWrites = "commit"
+Rule = Callable[[str, object], Iterator[str]]
 
 
-@dataclass(frozen=True)
-class LocalRows:
-    """How many rows stay in memory, and how long rows of other instances' tasks stay on disk."""
+def setting(
+    default: Any = MISSING,
+    rule: Rule | None = None,
+    *,
+    default_factory: Any = MISSING,
+    for_processors: bool = True,
+) -> Any:
+    """A field of :class:`Settings`.
 
-    cache_bytes: int = CACHE_BYTES
-    cleanup_delay: timedelta | None = timedelta(minutes=10)
+    ``rule`` yields the problems of a value of any type. Settings that may contain secrets, and
+    objects that only the application uses, are not shown to processors.
+    """
+    metadata = {"rule": rule, "for_processors": for_processors}
+    return field(default=default, default_factory=default_factory, metadata=metadata)
 
 
-@dataclass(frozen=True)
-class FaultSettings:
-    """Which faults end a worker, and which it survives."""
-
-    on_data_loss: OnDataLoss = "fail"
-    on_state_loss: OnStateLoss = "fail"
-    aborts_max: int = ABORTS_MAX
+def _replication_factor(name: str, given: object) -> Iterator[str]:
+    if given != -1 or isinstance(given, bool):
+        also = ", or -1 for the brokers' default"
+        yield from count(name, given, least=1, most=_COPIES_MAX, also=also)
 
 
-@dataclass(frozen=True)
-class AppSettings:
-    """The settings of one Application, as they were given."""
+def _state_dir(name: str, given: object) -> Iterator[str]:  # noqa: ARG001 - state_root names it
+    try:
+        state_root(given)
+    except ConfigError as error:
+        yield from error.problems
 
-    topology: Topology
-    application_id: str
-    bootstrap: str
-    guarantee: Guarantee
-    commit_interval: timedelta
-    clients: ClientSettings
-    offset_reset: str | timedelta
-    replication_factor: int
-    topic_config: Mapping[str, str]
-    writes: StateWrites
-    rows: LocalRows
-    group_protocol: Literal["consumer", "classic"]
-    static_membership: bool
-    slot: int
-    handlers: ErrorHandlers
-    decisions: MigrationOptions
-    start_timeout: timedelta | None
-    state_dir: str | Path
-    uncaught: UncaughtHandler = "stop_instance"
-    workers: int = 1
-    serving: Serving | None = None
-    standbys: StandbySettings = NO_STANDBYS
-    listener: RestoreListener | None = None
-    window_emit_interval: timedelta | None = None
-    outer_join_emit_interval: timedelta | None = None
-    faults: FaultSettings = FaultSettings()
+
+def _topology(name: str, given: object) -> Iterator[str]:
+    if not isinstance(given, Topology):
+        kind = type(given).__name__
+        yield f"{name} must be what StreamsBuilder.build() returns; got {kind}"
+
+
+def _error_handlers(name: str, given: object) -> Iterator[str]:
+    if given is not None and not isinstance(given, ErrorHandlers):
+        yield (
+            f"{name} must be ErrorHandlers(...), which says what each handler is for;"
+            f" got {shown(given)}. Write ErrorHandlers(processing=...), with"
+            " deserialization= and production= where they are meant"
+        )
+
+
+def _uncaught(name: str, given: object) -> Iterator[str]:
+    if callable(given):
+        yield from unfit(given, name, "the exception", 1)
+    elif given not in UNCAUGHT_RESPONSES:
+        yield (
+            f"{name} must be 'stop_instance', 'replace_worker',"
+            " 'stop_application', or a function of the exception that returns one of them; got"
+            f" {shown(given)}"
+        )
+
+
+def _listener(name: str, given: object) -> Iterator[str]:
+    if given is not None:
+        yield from unfit(given, name, "each RestoreProgress", 1)
+
+
+def _serve(name: str, given: object) -> Iterator[str]:
+    if given is not None and not isinstance(given, str | Serving):
+        yield (
+            f"{name} must be 'host:port', such as '127.0.0.1:8080', or Serving(...); got"
+            f" {shown(given)}"
+        )
+
+
+_commit_interval = partial(
+    duration,
+    least=_MS,
+    most=_COMMIT_INTERVAL_MAX,
+    why=". A transaction stays open for as long, and brokers allow 15 minutes by default"
+    " (transaction.max.timeout.ms)",
+    unit="milliseconds",
+)
+_optional_duration = partial(duration, optional=True)
+_emit_interval = partial(duration, unit="milliseconds", optional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The arguments of one Application, under the names and with the defaults that it documents."""
+
+    topology: Topology = setting(rule=_topology, for_processors=False)
+    application_id: str = setting(rule=application_id)
+    bootstrap: str = setting(rule=brokers)
+    state_dir: str | Path = setting(rule=_state_dir)
+    guarantee: Guarantee = setting(
+        WorkerConfig.guarantee, partial(choice, allowed=get_args(Guarantee))
+    )
+    commit_interval: timedelta = setting(WorkerConfig.commit_interval_ms * _MS, _commit_interval)
+    kafka: Mapping[str, Any] | None = setting(None, for_processors=False)
+    consumer: Mapping[str, Any] | None = setting(None, for_processors=False)
+    producer: Mapping[str, Any] | None = setting(None, for_processors=False)
+    admin: Mapping[str, Any] | None = setting(None, for_processors=False)
+    offset_reset: str | timedelta = setting(WorkerConfig.offset_reset, offset_reset)
+    replication_factor: int = setting(WorkerConfig.replication_factor, _replication_factor)
+    topic_config: Mapping[str, str] = setting(default_factory=dict)
+    checkpoint_interval: timedelta = setting(WorkerConfig.checkpoint_interval_ms * _MS, duration)
+    checkpoint_bytes: int = setting(WorkerConfig.checkpoint_bytes, partial(count, least=1))
+    cache_bytes: int = setting(WorkerConfig.cache_bytes, partial(count, least=0))
+    state_cleanup_delay: timedelta | None = setting(timedelta(minutes=10), _optional_duration)
+    changelog_writes: ChangelogWrites = setting(
+        WorkerConfig.changelog_writes, partial(choice, allowed=get_args(ChangelogWrites))
+    )
+    group_protocol: GroupProtocol = setting(
+        "consumer", partial(choice, allowed=get_args(GroupProtocol))
+    )
+    static_membership: bool = setting(False, flag)
+    slot: int = setting(0, partial(count, least=0))
+    restore_listener: RestoreListener | None = setting(None, _listener, for_processors=False)
+    error_handlers: ErrorHandlers | None = setting(None, _error_handlers, for_processors=False)
+    renamed: Mapping[str, str] | None = setting(None, for_processors=False)
+    forget: Collection[str] = setting((), for_processors=False)
+    start_timeout: timedelta | None = setting(None, _optional_duration)
+    uncaught_exception_handler: UncaughtHandler = setting(
+        "stop_instance", _uncaught, for_processors=False
+    )
+    workers: int = setting(1, partial(count, least=1))
+    serve: str | Serving | None = setting(None, _serve, for_processors=False)
+    standby_replicas: int | StandbySettings = setting(0)
+    window_emit_interval: timedelta | None = setting(None, _emit_interval, for_processors=False)
+    outer_join_emit_interval: timedelta | None = setting(None, _emit_interval, for_processors=False)
+    on_state_loss: OnStateLoss = setting(
+        WorkerConfig.on_state_loss, partial(choice, allowed=get_args(OnStateLoss))
+    )
+    on_data_loss: OnDataLoss = setting(
+        WorkerConfig.on_data_loss, partial(choice, allowed=get_args(OnDataLoss))
+    )
+    aborts_max: int = setting(WorkerConfig.aborts_max, partial(count, least=0))
 
     def checked(self) -> Self:
-        """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
+        """Return the settings. Raise ConfigError with every problem; it shows no client setting."""
         check(
-            self._of_names(),
-            self._of_numbers(),
-            self._of_times(),
-            self._of_topics(),
+            *(
+                each.metadata["rule"](each.name, getattr(self, each.name))
+                for each in fields(self)
+                if each.metadata["rule"] is not None
+            ),
+            self._problems_together(),
             self.decisions.problems(),
             self.clients.problems(),
         )
         return self
 
+    # ------------------------------------------------------------------ parts
+
+    @cached_property
+    def clients(self) -> ClientSettings:
+        """The settings of Kafka clients, by the kind of client."""
+        return ClientSettings.of(self.kafka, self.consumer, self.producer, self.admin)
+
+    @cached_property
+    def decisions(self) -> MigrationOptions:
+        """What to do about stored state that the topology no longer names."""
+        return MigrationOptions({} if self.renamed is None else self.renamed, self.forget)
+
+    @cached_property
+    def handlers(self) -> ErrorHandlers:
+        return FAIL_ALWAYS if self.error_handlers is None else self.error_handlers
+
+    @cached_property
+    def serving(self) -> Serving | None:
+        return Serving(bind=self.serve) if isinstance(self.serve, str) else self.serve
+
+    @cached_property
+    def standbys(self) -> StandbySettings:
+        return StandbySettings.of(self.standby_replicas)
+
     @property
     def transaction_timeout_ms(self) -> int:
-        """How long a transaction may live: it has to outlive a commit interval."""
+        """How long a transaction may stay open: longer than a commit interval."""
         return TRANSACTION_SPARE_MS + self.commit_interval // _MS
 
     def cluster(self) -> Cluster:
-        """The brokers; loads the client's library."""
+        """The brokers; imports the client library."""
         from logstate.kafka.cluster import KafkaCluster
 
         stores = self.topology.stores.values()
@@ -149,161 +253,72 @@ class AppSettings:
         )
 
     def worker_config(self, instance_id: str) -> WorkerConfig:
-        """What the worker of an instance is told."""
-        member_id = static_member_id(self.application_id, instance_id)
-        timeout = self.start_timeout
-        return WorkerConfig(
-            application_id=self.application_id,
-            transactional_id=transactional_id(self.application_id, instance_id, self.slot),
-            instance_id=member_id if self.static_membership else None,
-            guarantee=self.guarantee,
-            changelog_writes=self.writes.changelog,
-            commit_interval_ms=self.commit_interval // _MS,
-            checkpoint_interval_ms=self.writes.checkpoint_interval // _MS,
-            checkpoint_bytes=max(1, self.writes.checkpoint_bytes // self.workers),
-            cache_bytes=self.rows.cache_bytes // self.workers,
-            replication_factor=self.replication_factor,
-            topic_config=dict(self.topic_config),
-            offset_reset=self.offset_reset,
-            on_data_loss=self.faults.on_data_loss,
-            aborts_max=self.faults.aborts_max,
-            dead_letter_topic=self.handlers.dead_letter_topic,
-            emit_intervals=EmitIntervals.of(
-                self.window_emit_interval, self.outer_join_emit_interval
-            ),
-            on_state_loss=self.faults.on_state_loss,
-            decisions=self.decisions,
-            max_poll_interval_ms=self.clients.max_poll_interval_ms(MAX_POLL_INTERVAL_MS),
-            transaction_timeout_ms=self.transaction_timeout_ms,
-            start_timeout_ms=None if timeout is None else timeout // _MS,
-            standby_replicas=self.standbys.replicas,
-            standby_bytes_per_s=self.standbys.bytes_per_s,
-            acceptable_lag=self.standbys.acceptable_lag,
-            warm_up_timeout_ms=self.standbys.warm_up_timeout // _MS,
-            application_config=self.for_processors(),
-        )
+        """The settings of one worker of an instance.
 
-    def for_processors(self) -> Mapping[str, Any]:
-        """By the names that an Application has for them; without those that may be secrets."""
-        return MappingProxyType(
-            {
-                "application_id": self.application_id,
-                "bootstrap": self.bootstrap,
-                "state_dir": state_root(self.state_dir),
-                "guarantee": self.guarantee,
-                "commit_interval": self.commit_interval,
-                "offset_reset": self.offset_reset,
-                "on_data_loss": self.faults.on_data_loss,
-                "aborts_max": self.faults.aborts_max,
-                "replication_factor": self.replication_factor,
-                "topic_config": MappingProxyType(dict(self.topic_config)),
-                "checkpoint_interval": self.writes.checkpoint_interval,
-                "checkpoint_bytes": self.writes.checkpoint_bytes,
-                "cache_bytes": self.rows.cache_bytes,
-                "state_cleanup_delay": self.rows.cleanup_delay,
-                "changelog_writes": self.writes.changelog,
-                "group_protocol": self.group_protocol,
-                "static_membership": self.static_membership,
-                "slot": self.slot,
-                "start_timeout": self.start_timeout,
-                "workers": self.workers,
-                "standby_replicas": self.standbys.replicas,
-                "on_state_loss": self.faults.on_state_loss,
+        A field of :class:`WorkerConfig` takes the setting of its name, or, in milliseconds, the
+        duration whose name it has with ``_ms`` at the end.
+        """
+        own = self.for_processors()
+        derived: dict[str, Any] = {}
+        for each in fields(WorkerConfig):
+            if each.name in own:
+                derived[each.name] = own[each.name]
+            elif (name := each.name.removesuffix("_ms")) in own:
+                derived[each.name] = None if own[name] is None else own[name] // _MS
+        member_id = static_member_id(self.application_id, instance_id)
+        return WorkerConfig(
+            **derived
+            | {
+                "transactional_id": transactional_id(self.application_id, instance_id, self.slot),
+                "instance_id": member_id if self.static_membership else None,
+                "topic_config": dict(self.topic_config),
+                "checkpoint_bytes": max(1, self.checkpoint_bytes // self.workers),
+                "cache_bytes": self.cache_bytes // self.workers,
+                "dead_letter_topic": self.handlers.dead_letter_topic,
+                "emit_intervals": EmitIntervals.of(
+                    self.window_emit_interval, self.outer_join_emit_interval
+                ),
+                "decisions": self.decisions,
+                "max_poll_interval_ms": self.clients.max_poll_interval_ms(MAX_POLL_INTERVAL_MS),
+                "transaction_timeout_ms": self.transaction_timeout_ms,
+                "standby_bytes_per_s": self.standbys.bytes_per_s,
+                "acceptable_lag": self.standbys.acceptable_lag,
+                "warm_up_timeout_ms": self.standbys.warm_up_timeout // _MS,
+                "application_config": own,
             }
         )
 
-    # ------------------------------------------------------------------ problems; types are a wish
+    def for_processors(self) -> Mapping[str, Any]:
+        """The settings that processors can read, by the names of Application's arguments."""
+        shown_fields = (each.name for each in fields(self) if each.metadata["for_processors"])
+        return MappingProxyType(
+            {name: getattr(self, name) for name in shown_fields}
+            | {
+                "state_dir": state_root(self.state_dir),
+                "topic_config": MappingProxyType(dict(self.topic_config)),
+                "standby_replicas": self.standbys.replicas,
+            }
+        )
 
-    def _of_names(self) -> Iterator[str]:
+    # ------------------------------------------------------------------ problems of several
+
+    def _problems_together(self) -> Iterator[str]:
         topology: object = self.topology
-        if not isinstance(topology, Topology):
-            kind = type(topology).__name__
-            yield f"topology must be what StreamsBuilder.build() returns; got {kind}"
-        yield from application_id("application_id", self.application_id)
-        yield from brokers("bootstrap", self.bootstrap)
-        try:
-            state_root(self.state_dir)
-        except ConfigError as exc:
-            yield from exc.problems
-        yield from choice("guarantee", self.guarantee, get_args(Guarantee))
-        yield from choice("changelog_writes", self.writes.changelog, get_args(ChangelogWrites))
-        yield from choice("on_data_loss", self.faults.on_data_loss, get_args(OnDataLoss))
-        yield from choice("group_protocol", self.group_protocol, ("consumer", "classic"))
-        yield from choice("on_state_loss", self.faults.on_state_loss, get_args(OnStateLoss))
-        yield from flag("static_membership", self.static_membership)
-        yield from self._of_handlers()
-
-    def _of_handlers(self) -> Iterator[str]:
-        handlers: object = self.handlers
-        if not isinstance(handlers, ErrorHandlers):
-            yield (
-                "error_handlers must be ErrorHandlers(...), which says what each handler is for;"
-                f" got {shown(handlers)}. Write ErrorHandlers(processing=...), with"
-                " deserialization= and production= where they are meant"
+        if isinstance(topology, Topology):
+            if isinstance(self.handlers, ErrorHandlers):
+                yield from self.handlers.problems_with(topology.stores.values())
+            kept = [s.retention_ms or 0 for s in topology.stores.values() if s.traits.is_segmented]
+            yield from problems_of_all(
+                self.topic_config,
+                repartitions=bool(topology.internal_topics),
+                kept_ms=max(kept, default=None),
             )
-        elif isinstance(self.topology, Topology):
-            yield from handlers.problems_with(self.topology.stores.values())
-        handler: object = self.uncaught
-        if not callable(handler) and handler not in UNCAUGHT_RESPONSES:
-            yield (
-                "uncaught_exception_handler must be 'stop_instance', 'replace_worker',"
-                " 'stop_application', or a function of the exception that returns one of them; got"
-                f" {shown(handler)}"
-            )
-        elif callable(handler):
-            yield from unfit(handler, "uncaught_exception_handler", "the exception", 1)
-        if handler == "stop_application" and self.serving is None and not self.standbys.replicas:
+        yield from self.standbys.problems()
+        if isinstance(self.serving, Serving):
+            yield from self.serving.problems()
+        is_alone = self.serving is None and not self.standbys.replicas
+        if self.uncaught_exception_handler == "stop_application" and is_alone:
             yield (
                 "uncaught_exception_handler='stop_application' needs instances that know of each"
                 " other: give each serve= or standby_replicas="
             )
-        listener: object = self.listener
-        if listener is not None:
-            yield from unfit(listener, "restore_listener", "each RestoreProgress", 1)
-
-    def _of_numbers(self) -> Iterator[str]:
-        yield from count("workers", self.workers, least=1)
-        yield from count("aborts_max", self.faults.aborts_max, least=0)
-        yield from count("slot", self.slot, least=0)
-        yield from count("checkpoint_bytes", self.writes.checkpoint_bytes, least=1)
-        yield from count("cache_bytes", self.rows.cache_bytes, least=0)
-        factor: object = self.replication_factor
-        if factor != -1 or isinstance(factor, bool):
-            also = ", or -1 for the brokers' default"
-            yield from count("replication_factor", factor, least=1, most=_COPIES_MAX, also=also)
-        yield from self.standbys.problems()
-        serving: object = self.serving
-        if isinstance(serving, Serving):
-            yield from serving.problems()
-        elif serving is not None:
-            yield (
-                "serve must be 'host:port', such as '127.0.0.1:8080', or Serving(...); got"
-                f" {shown(serving)}"
-            )
-
-    def _of_times(self) -> Iterator[str]:
-        yield from offset_reset("offset_reset", self.offset_reset)
-        yield from duration(
-            "commit_interval",
-            self.commit_interval,
-            least=_MS,
-            most=_COMMIT_INTERVAL_MAX,
-            why=". A transaction stays open for as long, and brokers allow 15 minutes by default"
-            " (transaction.max.timeout.ms)",
-            unit="milliseconds",
-        )
-        yield from duration("checkpoint_interval", self.writes.checkpoint_interval)
-        yield from duration("start_timeout", self.start_timeout, optional=True)
-        yield from duration("state_cleanup_delay", self.rows.cleanup_delay, optional=True)
-        yield from emit_intervals(self.window_emit_interval, self.outer_join_emit_interval)
-
-    def _of_topics(self) -> Iterator[str]:
-        topology: object = self.topology
-        if not isinstance(topology, Topology):
-            return
-        kept = [s.retention_ms or 0 for s in topology.stores.values() if s.traits.is_segmented]
-        yield from problems_of_all(
-            self.topic_config,
-            repartitions=bool(topology.internal_topics),
-            kept_ms=max(kept, default=None),
-        )

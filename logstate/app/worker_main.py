@@ -27,7 +27,7 @@ from logstate.app.instance.states import Lifecycle
 from logstate.app.instance.this_process import is_worker
 from logstate.app.instance.worker_processes import StartCommand
 from logstate.app.local_worker import LocalWorker
-from logstate.app.settings import AppSettings
+from logstate.app.settings import Settings
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError, StoreError
@@ -51,15 +51,15 @@ _LAST_COMMIT_S = 60.0
 NewWorker = Callable[[StartCommand, Lifecycle, RestoreListener], LocalWorker]
 
 
-def program(target: object, settings: AppSettings, state_dir: str | Path) -> bytes:
+def program(target: object, settings: Settings, state_dir: str | Path) -> bytes:
     """What a worker process is to run: a topology as it travels, and the settings."""
     of_worker = replace(
         settings,
         topology=None,  # type: ignore[arg-type]
-        uncaught="stop_instance",
+        uncaught_exception_handler="stop_instance",
         workers=1,
-        serving=None,
-        listener=None,
+        serve=None,
+        restore_listener=None,
     )
     values = module_values(settings.topology.declared())
     return dumps((target, of_worker, str(state_dir), values))

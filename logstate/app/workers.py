@@ -9,7 +9,7 @@ from logstate.app.instance.worker_pool_status import Instance
 from logstate.app.instance.worker_process import SpawnedProcess
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
-from logstate.app.settings import AppSettings
+from logstate.app.settings import Settings
 from logstate.app.worker_main import MODULE, program
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clients import Cluster
@@ -18,7 +18,7 @@ from logstate.contracts.errors import ConfigError
 
 
 def new_workers(
-    settings: AppSettings,
+    settings: Settings,
     target: object,
     state_dir: str | Path,
     cluster: Cluster | None,
@@ -28,7 +28,9 @@ def new_workers(
     """The workers that the settings ask for. ``target`` is the topology as it was given."""
     if settings.workers == 1:
         cluster, clock = cluster or settings.cluster(), clock or SystemClock()
-        return LocalWorker(settings, state_dir, cluster, clock, lifecycle, settings.listener)
+        return LocalWorker(
+            settings, state_dir, cluster, clock, lifecycle, settings.restore_listener
+        )
     if cluster is not None or clock is not None:
         raise ConfigError(
             f"workers={settings.workers} are processes of their own, and cluster= or clock= is an"
@@ -43,8 +45,8 @@ def new_workers(
         settings.application_id,
         settings.topology,
         settings.workers,
-        settings.uncaught,
-        settings.listener,
+        settings.uncaught_exception_handler,
+        settings.restore_listener,
         clean_up,
     )
     return WorkerProcesses(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from logstate.app.application import Application
-from logstate.app.settings import AppSettings
+from logstate.app.settings import Settings
 from logstate.contracts.errors import (
     BrokerError,
     ConfigError,
@@ -232,7 +232,7 @@ def test_clients_that_cannot_be_made_do_not_keep_the_directory_locked(
     make: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.delattr(AppSettings, "cluster")
+        patched.delattr(Settings, "cluster")
         with pytest.raises(AttributeError, match="cluster"):
             make(cluster=None)
     make()

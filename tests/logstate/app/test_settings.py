@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from datetime import timedelta
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from logstate.app.application import Application
-from logstate.app.settings import AppSettings, FaultSettings, LocalRows, StateWrites
+from logstate.app.settings import Settings
 from logstate.changelog.directory import StateDirectory
-from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.contracts.standby_settings import StandbySettings
-from logstate.kafka.client_settings import ClientSettings
 from logstate.task.error_handlers import ErrorHandlers, dead_letter, retry, skip
 from logstate.testing import FakeCluster
 from tests.logstate.flows import counted
@@ -24,28 +24,41 @@ from tests.logstate.task.task_bench import topology_of
 
 GOOD: dict[str, Any] = {
     "topology": topology_of(counted),
-    "bootstrap": "localhost:9092",
-    "guarantee": "exactly_once",
-    "commit_interval": timedelta(milliseconds=100),
-    "writes": StateWrites(checkpoint_bytes=1),
-    "rows": LocalRows(),
-    "offset_reset": "earliest",
-    "group_protocol": "consumer",
-    "clients": ClientSettings({"security.protocol": "SSL"}),
-    "decisions": MigrationOptions(),
     "application_id": "app",
-    "replication_factor": -1,
-    "topic_config": {},
+    "bootstrap": "localhost:9092",
     "state_dir": "state",
-    "static_membership": False,
-    "slot": 0,
-    "handlers": ErrorHandlers(),
-    "start_timeout": None,
+    "kafka": {"security.protocol": "SSL"},
 }
 
 
+def test_an_application_takes_every_setting_with_its_default() -> None:
+    arguments = signature(Application).parameters
+    assert set(arguments) == {each.name for each in fields(Settings)} | {"cluster", "clock"}
+    for each in fields(Settings):
+        if each.default is not MISSING:
+            assert arguments[each.name].default == each.default, each.name
+
+
+def test_a_worker_gets_each_setting_of_its_name_or_in_milliseconds() -> None:
+    given = Settings(
+        **GOOD,
+        commit_interval=timedelta(seconds=7),
+        start_timeout=timedelta(seconds=8),
+        aborts_max=9,
+        workers=4,
+        cache_bytes=400,
+        static_membership=True,
+    )
+    config = given.worker_config("one")
+    assert (config.commit_interval_ms, config.start_timeout_ms) == (7_000, 8_000)
+    assert (config.aborts_max, config.cache_bytes) == (9, 100)
+    assert (config.transactional_id, config.instance_id) == ("app-one-0", "app-one")
+    assert config.application_config["commit_interval"] == timedelta(seconds=7)
+    assert "kafka" not in config.application_config  # it may contain secrets
+
+
 def check(**changes: Any) -> None:
-    AppSettings(**{**GOOD, **changes}).checked()
+    Settings(**{**GOOD, **changes}).checked()
 
 
 @pytest.mark.parametrize(
@@ -53,16 +66,16 @@ def check(**changes: Any) -> None:
     [
         {},
         {"guarantee": "at_least_once"},
-        {"writes": StateWrites(changelog="update")},
+        {"changelog_writes": "update"},
         {"group_protocol": "classic"},
         {"offset_reset": "latest"},
         {"offset_reset": "none"},
-        {"faults": FaultSettings(on_state_loss="continue", on_data_loss="continue", aborts_max=0)},
+        {"on_state_loss": "continue", "on_data_loss": "continue", "aborts_max": 0},
         {"offset_reset": timedelta(hours=1)},
         {"commit_interval": timedelta(milliseconds=1)},
         {"commit_interval": timedelta(minutes=10)},
-        {"writes": StateWrites(timedelta(0))},
-        {"clients": ClientSettings()},
+        {"checkpoint_interval": timedelta(0)},
+        {"kafka": None},
     ],
     ids=str,
 )
@@ -77,19 +90,19 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"bootstrap": ""}, "bootstrap is empty"),
         ({"guarantee": "exactly-once"}, "guarantee must be 'exactly_once' or.*got 'exactly-once'"),
         (
-            {"writes": StateWrites(changelog=cast("Any", "all"))},
+            {"changelog_writes": cast("Any", "all")},
             "changelog_writes must be 'commit' or 'update'; got 'all'",
         ),
         ({"group_protocol": "new"}, "group_protocol must be 'consumer' or 'classic'; got 'new'"),
         (
-            {"faults": FaultSettings(on_state_loss=cast("Any", "ignore"))},
+            {"on_state_loss": cast("Any", "ignore")},
             "on_state_loss must be 'fail' or 'continue'; got 'ignore'",
         ),
         (
-            {"faults": FaultSettings(on_data_loss=cast("Any", "ignore"))},
+            {"on_data_loss": cast("Any", "ignore")},
             "on_data_loss must be 'fail' or 'continue'; got 'ignore'",
         ),
-        ({"faults": FaultSettings(aborts_max=-1)}, "aborts_max must be at least 0; got -1"),
+        ({"aborts_max": -1}, "aborts_max must be at least 0; got -1"),
         ({"offset_reset": "lates"}, "offset_reset must be 'earliest', 'latest'.*got 'lates'"),
         (
             {"commit_interval": timedelta(microseconds=999)},
@@ -101,8 +114,8 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ),
         ({"outer_join_emit_interval": 5}, "outer_join_emit_interval must be a timedelta; got 5"),
         ({"commit_interval": 5}, r"commit_interval must be a timedelta; got 5"),
-        ({"writes": StateWrites(timedelta(seconds=-1))}, "checkpoint_interval must be at least 0"),
-        ({"writes": StateWrites(checkpoint_bytes=0)}, "checkpoint_bytes must be at least 1; got 0"),
+        ({"checkpoint_interval": timedelta(seconds=-1)}, "checkpoint_interval must be at least 0"),
+        ({"checkpoint_bytes": 0}, "checkpoint_bytes must be at least 1; got 0"),
         ({"bootstrap": ["a:1", "b:2"]}, "bootstrap is one text with commas.*Write 'a:1,b:2'"),
         ({"application_id": "my app"}, "application_id becomes part of the names.*got 'my app'"),
         ({"offset_reset": timedelta(days=-1)}, "offset_reset is a time back from now"),
@@ -113,35 +126,35 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"slot": -1}, "slot must be at least 0; got -1"),
         ({"slot": "x"}, "slot must be a whole number, at least 0; got 'x'"),
         ({"workers": True}, "workers must be a whole number"),
-        ({"rows": LocalRows(cache_bytes=-1)}, "cache_bytes must be at least 0; got -1"),
-        ({"rows": LocalRows(cleanup_delay=cast("Any", 600))}, "state_cleanup_delay must be a time"),
-        ({"writes": StateWrites(checkpoint_bytes=True)}, "checkpoint_bytes must be a whole number"),
+        ({"cache_bytes": -1}, "cache_bytes must be at least 0; got -1"),
+        ({"state_cleanup_delay": cast("Any", 600)}, "state_cleanup_delay must be a time"),
+        ({"checkpoint_bytes": True}, "checkpoint_bytes must be a whole number"),
         ({"start_timeout": timedelta(seconds=-1)}, "start_timeout must be at least 0"),
-        ({"listener": 5}, "restore_listener must be a function"),
-        ({"serving": 5}, "serve must be 'host:port'.*got 5"),
-        ({"serving": Serving(bind=cast("Any", 5))}, "bind of Serving must be text; got 5"),
+        ({"restore_listener": 5}, "restore_listener must be a function"),
+        ({"serve": 5}, "serve must be 'host:port'.*got 5"),
+        ({"serve": Serving(bind=cast("Any", 5))}, "bind of Serving must be text; got 5"),
         (
-            {"serving": Serving(bind="127.0.0.1:1", timeout=cast("Any", 5))},
+            {"serve": Serving(bind="127.0.0.1:1", timeout=cast("Any", 5))},
             "timeout of Serving must be a timedelta; got 5",
         ),
         (
-            {"standbys": StandbySettings(warm_up_timeout=cast("Any", 5))},
+            {"standby_replicas": StandbySettings(warm_up_timeout=cast("Any", 5))},
             "warm_up_timeout of standbys must be a timedelta; got 5",
         ),
         ({"topic_config": {"retention.ms": 5}}, "must be text, as brokers have it"),
         ({"topic_config": {"cleanup.policy": "delete"}}, "sets it for each internal topic"),
-        ({"decisions": MigrationOptions({}, cast("Any", [5]))}, "forget must be a set of names"),
-        ({"clients": ClientSettings.of(cast("Any", 5))}, "kafka must be a dict.*got int"),
+        ({"forget": [5]}, "forget must be a set of names"),
+        ({"kafka": 5}, "kafka must be a dict.*got int"),
         (
-            {"clients": ClientSettings({"message.max.bytes": "big"})},
+            {"kafka": {"message.max.bytes": "big"}},
             r"kafka\['message.max.bytes'\] must be a number, found text that is none",
         ),
         (
-            {"clients": ClientSettings({"linger.ms": True})},
+            {"kafka": {"linger.ms": True}},
             r"kafka\['linger.ms'\] must be a number, found bool",
         ),
         (
-            {"clients": ClientSettings({"group.id": "mine"})},
+            {"kafka": {"group.id": "mine"}},
             r"kafka\['group.id'\] belongs to the engine",
         ),
     ],
@@ -221,7 +234,7 @@ def test_a_relative_directory_is_the_one_of_the_moment(
 
 def test_a_handler_is_no_handlers() -> None:
     with pytest.raises(ConfigError, match=r"error_handlers must be ErrorHandlers.*function skip"):
-        check(handlers=skip)
+        check(error_handlers=skip)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +261,8 @@ def test_every_problem_is_listed_and_no_value_of_the_clients_shown() -> None:
         check(
             bootstrap="",
             guarantee="?",
-            clients=ClientSettings({"group.id": "hunter2"}, producer={"acks": "hunter2"}),
+            kafka={"group.id": "hunter2"},
+            producer={"acks": "hunter2"},
         )
     assert len(caught.value.problems) == 4
     assert str(caught.value).startswith("4 problems with the configuration:")

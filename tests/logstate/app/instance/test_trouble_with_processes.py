@@ -178,7 +178,7 @@ def test_a_worker_that_fails_while_it_is_removed_stops_nobody_else(
         if worker._config.transactional_id == removed:
             raise StoreError("the disk is full")
 
-    with Rig(cluster, tmp_path, counted, uncaught="stop_application") as rig:
+    with Rig(cluster, tmp_path, counted, uncaught_exception_handler="stop_application") as rig:
         rig.until_running()
         removed = rig.workers._told[1].report.transactional_id
         monkeypatch.setattr(Worker, "_close", failing)

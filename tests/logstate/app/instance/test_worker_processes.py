@@ -275,7 +275,7 @@ def test_the_handler_is_asked_here_and_may_have_the_worker_replaced(
         asked.append(failure)
         return "replace_worker"
 
-    with Rig(cluster, tmp_path, Fails(1).declare, uncaught=replace_it) as rig:
+    with Rig(cluster, tmp_path, Fails(1).declare, uncaught_exception_handler=replace_it) as rig:
         rig.until_running()
         send(cluster, [*KEYS, "x"])
         cluster.wait_for_records("out", 41, PATIENCE_S)

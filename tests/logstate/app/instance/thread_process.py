@@ -19,12 +19,9 @@ from logstate.app.instance.states import Lifecycle
 from logstate.app.instance.worker_pool_status import Instance
 from logstate.app.instance.worker_processes import StartCommand, WorkerProcesses
 from logstate.app.local_worker import LocalWorker
-from logstate.app.settings import AppSettings, LocalRows, StateWrites
+from logstate.app.settings import Settings
 from logstate.app.worker_main import ServedWorker
 from logstate.contracts.clock import SystemClock
-from logstate.contracts.compatibility import MigrationOptions
-from logstate.kafka.client_settings import ClientSettings
-from logstate.task.error_handlers import FAIL_ALWAYS
 from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
 from logstate.testing.fake.process import FakeProcess
@@ -33,29 +30,17 @@ from tests.logstate.task.task_bench import topology_of
 from tests.patience import PATIENCE_S
 
 
-def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> AppSettings:
+def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> Settings:
     """The settings of an application on a fake cluster."""
     defaults: dict[str, Any] = {
         "topology": topology_of(declare),
         "application_id": "app",
         "bootstrap": "fake:9092",
-        "guarantee": "exactly_once",
-        "commit_interval": timedelta(milliseconds=5),
-        "clients": ClientSettings(),
-        "offset_reset": "earliest",
-        "replication_factor": -1,
-        "topic_config": {},
         "state_dir": "state",
-        "writes": StateWrites(checkpoint_bytes=1 << 20),
-        "rows": LocalRows(),
-        "group_protocol": "consumer",
-        "static_membership": False,
-        "slot": 0,
-        "handlers": FAIL_ALWAYS,
-        "decisions": MigrationOptions(),
-        "start_timeout": None,
+        "commit_interval": timedelta(milliseconds=5),
+        "checkpoint_bytes": 1 << 20,
     }
-    return AppSettings(**(defaults | changes))
+    return Settings(**(defaults | changes))
 
 
 class Expelled(FakeProcess):
@@ -85,7 +70,7 @@ class Expelled(FakeProcess):
 class ThreadProcess:
     """A life of a worker. ``kill`` cuts it off from the cluster and from its pipe."""
 
-    def __init__(self, cluster: FakeCluster, name: str, settings: AppSettings, path: Path) -> None:
+    def __init__(self, cluster: FakeCluster, name: str, settings: Settings, path: Path) -> None:
         ours, theirs = Pipe()
         self.connection: Connection = ours
         self._theirs = theirs
@@ -119,7 +104,9 @@ class ThreadProcess:
         self._how = self._how or "ended with exit code 0"
 
     def _new_worker(self, order: StartCommand, lifecycle: Lifecycle, listener: Any) -> LocalWorker:
-        settings = replace(self._settings, slot=order.number, uncaught="stop_instance")
+        settings = replace(
+            self._settings, slot=order.number, uncaught_exception_handler="stop_instance"
+        )
         clock = SystemClock()
         return LocalWorker(settings, self._path, self._cluster, clock, lifecycle, listener)
 
@@ -145,7 +132,7 @@ class Rig:
             "app",
             self.settings.topology,
             workers,
-            self.settings.uncaught,
+            self.settings.uncaught_exception_handler,
             self.restored.append,
             lambda: None,
         )
