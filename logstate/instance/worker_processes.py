@@ -26,7 +26,7 @@ from logstate.instance.states import ApplicationState, Lifecycle
 from logstate.instance.supervisor import Action
 from logstate.instance.worker_pool_status import Instance, WorkerPoolStatus
 from logstate.instance.worker_process import Spawn, WorkerProcess
-from logstate.restore.restore import RestoreProgress, tell
+from logstate.restore.restore import RestoreProgress, notify
 from logstate.restore.standby_assignor import EMPTY_GROUP, GroupView
 
 _LOGGER = logging.getLogger(__name__)
@@ -258,7 +258,7 @@ class WorkerProcesses(WorkerPoolStatus):
     def _restored(self, progress: RestoreProgress) -> None:
         listener = self._instance.restore_listener
         if listener is not None:
-            tell(listener, progress)
+            notify(listener, progress)
 
     def _introduce(self) -> None:
         """Tell each worker which others have joined: the group tells it with its next heartbeat."""

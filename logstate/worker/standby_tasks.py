@@ -116,7 +116,7 @@ class StandbyTasks:
         standbys = self._standbys
         standbys.want(self._chosen - owned.keys())
         wait_s = 0.0 if is_busy or not standbys.has_more else _IDLE_S
-        yield from standbys.turn(wait_s, beside=bool(owned))
+        yield from standbys.turn(wait_s, busy=bool(owned))
         self.reports = {
             task_id: StandbyReport(_lag(one) if one.stage is Stage.STANDBY else None)
             for task_id, one in standbys.tasks.items()

@@ -338,10 +338,10 @@ class Worker:
         yield from self._commits.finish()
         starter = self._live.starter
         assigned, beside = self._tasks.in_stage(Stage.ASSIGNED), self._tasks.running()
-        for owned in (yield from starter.prepare(assigned, beside=beside)) if assigned else ():
+        for owned in (yield from starter.prepare(assigned, running=beside)) if assigned else ():
             self._restorer.add(owned)
         wait_s = 0.0 if self.processing.had_work else _BESIDE_S if beside else _RESTORE_POLL_S
-        yield from self._restorer.poll(wait_s, self._live.admin, beside=bool(beside))
+        yield from self._restorer.poll(wait_s, self._live.admin, busy=bool(beside))
         for owned in self._tasks.in_stage(Stage.RESTORING):
             if all(target.is_done for target in owned.targets):
                 starter.restored(owned)

@@ -87,7 +87,7 @@ def test_a_row_whose_time_was_the_partitions_comes_back_with_its_records() -> No
 
 
 def without(price: int, given: Any) -> Callable[..., Any]:
-    """An extractor that has no time for records of a price."""
+    """An extractor that returns no timestamp records of a price."""
 
     def time_of(key: str, value: int, timestamp: int, partition_time: int) -> Any:
         if value != price:
@@ -117,7 +117,7 @@ def test_a_record_without_a_time_that_was_left_out_does_not_end_the_restore(
         driver.crash(loses_disk=True)
 
         assert [driver.store("prices").get(key) for key in "abc"] == before
-    told = [text for text in caplog.messages if "has no time for" in text]
+    told = [text for text in caplog.messages if "returns no timestamp" in text]
     assert len(told) == 1
     assert "store 'prices'" in told[0]
     assert "without.<locals>.time_of" in told[0]
