@@ -1,7 +1,7 @@
-"""What an Application may be told, checked before anything is opened.
+"""The settings of an Application, checked before anything is opened.
 
-Every setting has its rule here, of :mod:`logstate.contracts.setting_rules` mostly; those of clients
-have theirs in :mod:`logstate.kafka.client_settings`.
+Every setting has its rule here, mostly from :mod:`logstate.contracts.setting_rules`; client
+settings have theirs in :mod:`logstate.kafka.client_settings`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from logstate.topology.declaring.callbacks import unfit
 from logstate.topology.plan.plan import Topology
 
 _MS = timedelta(milliseconds=1)
-#: what a transaction may live beside the commit interval: for the record at hand, and the commit
+#: transaction lifetime in addition to the commit interval: for the current record, and the commit
 TRANSACTION_SPARE_MS = 10_000
 _COMMIT_INTERVAL_MAX = timedelta(minutes=10)
-#: 16 bits, in Kafka's protocol
+#: 16 bits in Kafka's protocol
 _COPIES_MAX = 32_767
 
 
 @dataclass(frozen=True)
 class StateWrites:
-    """When rows go to disk, and which of them to the changelog."""
+    """When rows are written to disk, and which writes go to the changelog."""
 
     checkpoint_interval: timedelta = timedelta(seconds=10)
     checkpoint_bytes: int = CHECKPOINT_BYTES
@@ -70,7 +70,7 @@ class StateWrites:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """How many rows stay in memory, and how long rows of other instances' tasks stay on disk."""
+    """How many rows stay in memory, and how long rows of moved tasks stay on disk."""
 
     cache_bytes: int = CACHE_BYTES
     cleanup_delay: timedelta | None = timedelta(minutes=10)
@@ -117,7 +117,9 @@ class AppSettings:
     faults: FaultSettings = FaultSettings()
 
     def checked(self) -> Self:
-        """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
+        """Return the settings. Raises ConfigError with all problems; shows no value of client
+        settings.
+        """
         check(
             self._of_names(),
             self._of_numbers(),
@@ -130,11 +132,11 @@ class AppSettings:
 
     @property
     def transaction_timeout_ms(self) -> int:
-        """How long a transaction may live: it has to outlive a commit interval."""
+        """Lifetime of a transaction: longer than a commit interval."""
         return TRANSACTION_SPARE_MS + self.commit_interval // _MS
 
     def cluster(self) -> Cluster:
-        """The brokers; loads the client's library."""
+        """Return the client of the brokers; loads the client library."""
         from logstate.kafka.cluster import KafkaCluster
 
         stores = self.topology.stores.values()
@@ -149,7 +151,7 @@ class AppSettings:
         )
 
     def worker_config(self, instance_id: str) -> WorkerConfig:
-        """What the worker of an instance is told."""
+        """Return the configuration of an instance's worker."""
         member_id = static_member_id(self.application_id, instance_id)
         timeout = self.start_timeout
         return WorkerConfig(
@@ -184,7 +186,7 @@ class AppSettings:
         )
 
     def for_processors(self) -> Mapping[str, Any]:
-        """By the names that an Application has for them; without those that may be secrets."""
+        """Return the settings by their Application names, without possible secrets."""
         return MappingProxyType(
             {
                 "application_id": self.application_id,
@@ -212,7 +214,8 @@ class AppSettings:
             }
         )
 
-    # ------------------------------------------------------------------ problems; types are a wish
+    # ------------------------------------------------------------------ problems; types are not
+    # enforced
 
     def _of_names(self) -> Iterator[str]:
         topology: object = self.topology
@@ -237,9 +240,9 @@ class AppSettings:
         handlers: object = self.handlers
         if not isinstance(handlers, ErrorHandlers):
             yield (
-                "error_handlers must be ErrorHandlers(...), which says what each handler is for;"
+                "error_handlers must be ErrorHandlers(...), which defines what each handler is for;"
                 f" got {shown(handlers)}. Write ErrorHandlers(processing=...), with"
-                " deserialization= and production= where they are meant"
+                " deserialization= and production= as needed"
             )
         elif isinstance(self.topology, Topology):
             yield from handlers.problems_with(self.topology.stores.values())
@@ -254,7 +257,7 @@ class AppSettings:
             yield from unfit(handler, "uncaught_exception_handler", "the exception", 1)
         if handler == "stop_application" and self.serving is None and not self.standbys.replicas:
             yield (
-                "uncaught_exception_handler='stop_application' needs instances that know of each"
+                "uncaught_exception_handler='stop_application' needs instances that know each"
                 " other: give each serve= or standby_replicas="
             )
         listener: object = self.listener

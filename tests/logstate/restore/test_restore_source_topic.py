@@ -319,7 +319,7 @@ def test_what_would_be_rolled_back_now_and_be_there_after_a_restore_is_refused(
 ) -> None:
     topology = failing_below_a_table("all")
     rolling_back = ErrorHandlers(**handlers)
-    with pytest.raises(ConfigError, match="'prices', and be in it again after a restore"):
+    with pytest.raises(ConfigError, match="'prices', but be in it again after a restore"):
         TopologyTestDriver(topology, error_handlers=rolling_back)
     with pytest.raises(ConfigError, match=r"on_skip='keep'.*reuse_source_topics"):
         Application(
