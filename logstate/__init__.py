@@ -1,7 +1,7 @@
 """logstate: stateful stream processing on Apache Kafka, from plain Python.
 
-Public names are listed here and loaded on first use (PEP 562), so that importing the package costs
-nothing and needs none of its heavy libraries. Inside the library nobody imports from here.
+Public names are listed here and loaded on first use (PEP 562), so importing the package is fast and
+needs none of its heavy libraries. The library itself never imports from here.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: the public names, by the module that each is loaded from; above they are for type checkers
+#: the public names by the module that each is loaded from; the imports above are for type checkers
 _PUBLIC = {
     "logstate.app.application": "Application",
     "logstate.changelog.cuts.latest_cut": "latest_cut",

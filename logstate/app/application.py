@@ -1,8 +1,8 @@
-"""The Application: what a service holds.
+"""The Application: the object that a service creates.
 
 It validates the configuration, opens the state directory, runs one worker in a thread (``start``)
-or in the caller's (``run``), and answers queries. It installs no signal handlers and configures no
-logging unless ``run`` is told to.
+or in the caller's thread (``run``), and answers queries. It installs signal handlers only in
+``run`` and configures no logging.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from logstate.topology.plan.plan import Topology
 
 _LOGGER = logging.getLogger(__name__)
 
-#: from the kill of processes that took too long to their end
+#: time between killing processes that took too long and their end
 _KILLED_S = 5.0
 
 
@@ -58,70 +58,72 @@ class Application(ApplicationView):
     their state locally. Starting or stopping one moves partitions; state follows by replay.
 
     Args:
-        topology: what ``StreamsBuilder.build()`` returned, a function that returns it, or where to
-            find one of them, as ``"module:attribute"``.
+        topology: the result of ``StreamsBuilder.build()``, a function that returns it, or the
+            location of one of them as ``"module:attribute"``.
         application_id: consumer group, and prefix of internal topics and transactional ids.
         bootstrap: ``host:port,...`` of the brokers.
         state_dir: directory for local state, one per instance; kept between runs it saves replays.
-            ``~`` is the user's home; relative paths are those of the moment.
+            ``~`` is the user's home; relative paths are resolved at construction.
         guarantee: ``"exactly_once"`` (outputs become visible with the commit) or
             ``"at_least_once"`` (outputs visible at once, repeated after a crash). State is
             exactly-once in both.
         commit_interval: how often to commit, up to 10 minutes; the latency of exactly-once outputs.
         kafka: further librdkafka settings, for example ``security.protocol`` and ``sasl.*``.
-            Each client is given those that it knows. Settings the library owns are refused. Secrets
-            are never shown or logged.
+            Each client receives the settings that it supports. Settings that the library controls
+            are refused. Secrets are never shown or logged.
         consumer, producer, admin: settings for one kind of client alone.
-        offset_reset: where a source without an ``offset_reset`` of its own begins when nothing is
+        offset_reset: where a source without its own ``offset_reset`` begins if nothing is
             committed: ``"earliest"``, ``"latest"``, ``"none"`` or a timedelta back from now.
         replication_factor: of internal topics; -1 is the brokers' default.
         topic_config: further configuration of internal topics.
-        checkpoint_interval: how long committed rows may wait before RocksDB takes them over.
+        checkpoint_interval: how long committed rows may wait before they are written to RocksDB.
         checkpoint_bytes: how many bytes of committed rows (keys and values, every commit counted)
-            may wait over all tasks of the instance. Both bound what a restart replays after a
+            may wait over all tasks of the instance. Both limit the replay of a restart after a
             crash.
-        cache_bytes: memory for rows that were read or written lately, over all tasks of the
+        cache_bytes: memory for recently read or written rows, over all tasks of the
             instance; 0 keeps none from one commit to the next. See docs/sizing.md.
         state_cleanup_delay: how long local rows of a task stay after it has moved to another
             instance (Kafka Streams' ``state.cleanup.delay.ms``); None keeps them. Rows of tasks
             with a persistent store that has no changelog are kept. See docs/workers.md.
         changelog_writes: ``"commit"`` logs a row once per commit, ``"update"`` every write.
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` for brokers before 4.0.
-        static_membership: keep partitions over a restart within the session time-out (KIP-345).
-        slot: tells instances apart that share one ``state_dir``.
+        static_membership: keep partitions over a restart within the session timeout (KIP-345).
+        slot: distinguishes instances that share one ``state_dir``.
         error_handlers: what to do with records that do not decode, cannot be processed, or whose
             results cannot be produced; by default the application stops before them.
-        restore_listener: told about the progress of restores, in the worker's thread.
+        restore_listener: called with the progress of restores, in the worker's thread.
         renamed: stores that are stored under another name, as ``{"stored": "declared"}``. The rows
-            and the changelog of the old name are the new one's from then on.
-        forget: names of stores and repartition topics that are stored and not wanted any more.
-        start_timeout: how long a start waits for brokers that are away; None waits for ever.
-        uncaught_exception_handler: what follows when the worker fails: ``"stop_instance"``;
-            ``"stop_application"``: all others stop too; or ``"replace_worker"``: another one begins
-            where the last commit was, after a wait that grows, a dozen times within ten minutes. Or
-            a function that is given the exception, in the worker's thread, and returns one of them.
-        workers: 1 is a thread of this process; more are processes of their own, which share the
+            and the changelog of the old name then belong to the new one.
+        forget: names of stored stores and repartition topics that are not wanted anymore.
+        start_timeout: how long a start waits for unavailable brokers; None waits forever.
+        uncaught_exception_handler: the response to a failed worker: ``"stop_instance"``;
+            ``"stop_application"``: all other instances stop too; or ``"replace_worker"``: a new
+            worker starts at the last commit, after an increasing delay, up to a dozen times
+            within ten minutes. Or a function that receives the exception, in the worker's
+            thread, and returns one of them.
+        workers: 1 is a thread of this process; more are separate processes, which share the
             ``state_dir`` with the slots from ``slot`` on. They import the modules of the topology
-            again: what the main program has set in one does not exist there. See docs/workers.md.
-        serve: ``"host:port"`` to answer queries at, over HTTP, or a :class:`Serving` with a token,
-            TLS and limits. Instances that are given it know of each other. See docs/queries.md.
-        window_emit_interval: least wall-clock time between two looks for closed windows, for
-            ``emit="close"``; goes before what ``StreamsBuilder`` was given. Neither: a second.
+            again: values that the main program has set in a module do not exist there. See
+            docs/workers.md.
+        serve: ``"host:port"`` for queries over HTTP, or a :class:`Serving` with a token, TLS and
+            limits. Instances with it know each other. See docs/queries.md.
+        window_emit_interval: minimum wall-clock time between two checks for closed windows, for
+            ``emit="close"``; overrides the value of ``StreamsBuilder``. Default: a second.
         outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
-        on_state_loss: what happens where committed state is missing, because a changelog has lost
-            records or the local rows of a store without a changelog are not there: ``"fail"``
-            raises RestoreError; ``"continue"`` logs an ERROR and begins with what is left. See
-            docs/state-loss.md.
-        on_data_loss: what follows where records of an input are gone that were not processed: their
-            offset is committed and the topic begins later, or ends before it. ``"fail"`` raises
+        on_state_loss: what to do if committed state is missing, because a changelog has lost
+            records or the local rows of a store without a changelog do not exist: ``"fail"``
+            raises RestoreError; ``"continue"`` logs an ERROR and starts with the remaining rows.
+            See docs/state-loss.md.
+        on_data_loss: what to do if unprocessed records of an input are gone: their offset is
+            committed and the topic begins later, or ends before it. ``"fail"`` raises
             RestoreError; ``"continue"`` logs an ERROR, counts them
-            (``input_records_lost_total``), and reads on at the first record that is there,
-            whatever ``offset_reset`` says. See docs/missing-data.md.
-        aborts_max: how many transactions may fail within ten minutes for other reasons than errors
-            of the brokers (functions that outlast a transaction, damaged stores, another process
+            (``input_records_lost_total``), and continues at the first existing record,
+            regardless of ``offset_reset``. See docs/missing-data.md.
+        aborts_max: how many transactions may fail within ten minutes for reasons other than broker
+            errors (functions that outlast a transaction, damaged stores, another process
             with the same transactional id) before the worker fails. See docs/outages.md.
         standby_replicas: how many other instances keep a copy of each task's state, so that a task
-            that moves there replays the last second only; or :class:`StandbySettings` with a limit
+            that moves there only replays the last second; or :class:`StandbySettings` with a limit
             of bandwidth and the lag at which an instance joins. See docs/standbys.md.
 
     Raises:
@@ -131,7 +133,7 @@ class Application(ApplicationView):
 
     _thread: threading.Thread | None = None
     _has_begun = False
-    #: the thread that the worker runs in, once it does
+    #: the thread that the worker runs in, while it does
     _runner: int | None = None
 
     def __init__(
@@ -198,7 +200,7 @@ class Application(ApplicationView):
         """Run in this thread until ``stop`` or, with ``handle_signals``, SIGTERM or SIGINT.
 
         Everything processed is committed before it returns. A second signal does not wait for that:
-        it does what it does without ``run``. Raises what stopped the worker.
+        it has the effect that it has without ``run``. Raises what stopped the worker.
         """
         self._begin()
         with ExitStack() as held:
@@ -208,12 +210,12 @@ class Application(ApplicationView):
         self._raise_failure()
 
     def start(self, *, timeout: timedelta | None = None, waits: bool = True) -> Self:
-        """Run in a thread of its own; returns when the group was joined, and ``state`` says so.
+        """Run in a separate thread; return when the group was joined and ``state`` shows that.
 
-        While the brokers are away it waits, as long as ``start_timeout`` allows; without ``waits``
-        it returns at once, and ``is_ready`` tells the rest. Raises what made the start fail:
-        missing topics, wrong counts, refused credentials; or TimeoutError, and the application
-        stops, if it takes longer than ``timeout``.
+        While the brokers are unavailable it waits, as long as ``start_timeout`` allows; without
+        ``waits`` it returns at once, and ``is_ready`` reports the progress. Raises the error that
+        made the start fail: missing topics, wrong counts, refused credentials; or TimeoutError, and
+        the application stops, if it takes longer than ``timeout``.
         """
         check(durations("start()", timeout=timeout, optional=True))
         self._begin()
@@ -222,7 +224,7 @@ class Application(ApplicationView):
         )
         try:
             thread.start()
-        except RuntimeError as refusal:  # the system has no thread left
+        except RuntimeError as refusal:  # the system has no threads left
             self._run_workers(refusal)
             self._raise_failure()
         self._thread = thread
@@ -246,15 +248,15 @@ class Application(ApplicationView):
     def wait_until_running(self, timeout: timedelta = timedelta(seconds=60)) -> None:
         """Wait until at least one task runs and none is being restored.
 
-        Raises TimeoutError, what stopped the worker meanwhile, or LogstateError where it ended, and
-        where the worker's own thread would wait for itself.
+        Raises TimeoutError, the error that stopped the worker meanwhile, or LogstateError if it has
+        ended, or if the worker thread would wait for itself.
         """
         check(durations("wait_until_running()", timeout=timeout))
         if self._is_own_thread():
             raise LogstateError(
                 f"wait_until_running() of application {self.application_id!r} was called in the"
-                " thread that runs it, by a function or a listener: nothing goes on until that"
-                " returns. Wait in another thread"
+                " thread that runs it, by a function or a listener: processing cannot continue"
+                " until that returns. Wait in another thread"
             )
         workers = self._workers
         with workers.changed:
@@ -276,32 +278,32 @@ class Application(ApplicationView):
         self._workers.stop(leaves_group=leave_group)
 
     def pause(self) -> None:
-        """Process nothing and punctuate nothing, until ``resume``; from any thread, at any time.
+        """Stop processing records and punctuations until ``resume``; from any thread, at any time.
 
-        The worker follows after the records at hand; ``state`` is ``PAUSED`` then. It stays a
-        member of the group and keeps its partitions: they are paused at the client, those that
-        come by a rebalance too. What is done is committed, restores and global tables go on, and
-        stores are read as ever.
+        Takes effect after the current records; then ``state`` is ``PAUSED``. The worker stays a
+        member of the group and keeps its partitions: they are paused at the client, including newly
+        assigned ones. Processed records are committed, restores and global tables continue, and
+        stores can be read.
         """
         self._workers.pause(True)
 
     def resume(self) -> None:
-        """Go on after ``pause``; a wall-clock punctuation that was missed comes once."""
+        """Continue after ``pause``; a missed wall-clock punctuation is called once."""
         self._workers.pause(False)
 
     def add_worker(self) -> int:
-        """Have one worker process more; returns how many there are to be.
+        """Add one worker process; return the new number of workers.
 
-        From any thread, while it runs; of instances that were given ``workers=2`` or more, else
-        ConfigError. The group moves tasks to it once it has joined; until then everything is as it
-        was. The Kafka Streams call is ``addStreamThread``.
+        Can be called from any thread, while an instance with ``workers=2`` or more runs, else
+        raises ConfigError. The group moves tasks to the new worker once it has joined. The Kafka
+        Streams call is ``addStreamThread``.
         """
         return self._workers.scale(1)
 
     def remove_worker(self) -> int:
-        """Have one worker process less: the newest commits, leaves the group and ends.
+        """Remove one worker process: the newest commits, leaves the group and ends.
 
-        Returns how many there are to be; raises ConfigError for the last one. The Kafka Streams
+        Returns the new number of workers; raises ConfigError for the last one. The Kafka Streams
         call is ``removeStreamThread``.
         """
         return self._workers.scale(-1)
@@ -309,8 +311,8 @@ class Application(ApplicationView):
     def clean_up(self) -> None:
         """Delete the local state: the next start restores all of it from the changelogs.
 
-        Before the start or after the end. Raises LogstateError while it runs, StateDirectoryError
-        where another instance uses the directory.
+        Call it before the start or after the end. Raises LogstateError while it runs,
+        StateDirectoryError if another instance uses the directory.
         """
         if self._lifecycle.state is not ApplicationState.CREATED and not self.state.is_over:
             raise LogstateError(
@@ -324,14 +326,14 @@ class Application(ApplicationView):
     ) -> None:
         """Stop, commit everything processed, leave the group, release the state directory.
 
-        With ``static_membership`` the group waits for its return until the session is over;
-        ``leave_group`` has it give the partitions to others at once (KIP-812).
+        With ``static_membership`` the group waits for its return until the session ends; with
+        ``leave_group`` it reassigns the partitions at once (KIP-812).
         Raises what stopped the worker, unless ``start`` or ``run`` raised it already; TimeoutError
-        if it does not end in time. Worker processes that do not are killed. Where ``run`` runs in
-        another thread, it waits for that one, which raises what stopped the worker. In the worker's
-        own thread (a function, a listener, a signal handler) nobody can wait for it: it asks, as
-        ``stop`` does, and logs that. In a process that was forked from the one that made it, it
-        does nothing and logs that.
+        if it does not end in time. Worker processes that do not end are killed. If ``run`` runs in
+        another thread, this waits for it, and that one raises what stopped the worker. In the
+        worker's own thread (a function, a listener, a signal handler) waiting is impossible: it
+        requests a stop, as ``stop`` does, and logs that. In a process that was forked from the one
+        that created the application, it does nothing and logs that.
         """
         if not self._owner.is_here:
             self._owner.forget()
@@ -341,8 +343,8 @@ class Application(ApplicationView):
         if self._is_own_thread():
             _LOGGER.warning(
                 "close() of application %s was called in the thread that runs it, by a function, a"
-                " listener or a signal handler: it stops once that has returned, as by stop()."
-                " Whoever has to wait for the end calls close() in another thread",
+                " listener or a signal handler: the application stops after that returns, as with"
+                " stop(). To wait for the end, call close() in another thread",
                 self.application_id,
             )
             return
@@ -374,7 +376,7 @@ class Application(ApplicationView):
         try:
             return await asyncio.to_thread(self.start)
         except BaseException:
-            self.stop()  # a start that was cancelled goes on in its thread otherwise
+            self.stop()  # otherwise a cancelled start continues in its thread
             raise
 
     async def __aexit__(
@@ -385,7 +387,7 @@ class Application(ApplicationView):
     # ------------------------------------------------------------------ pieces
 
     def _has_started(self) -> bool:
-        """The workers have, and whoever asks for the state is told so."""
+        """Return True if the workers have started and the state shows it."""
         return self._workers.is_started and self.state is not ApplicationState.STARTING
 
     def _begin(self) -> None:
@@ -393,12 +395,12 @@ class Application(ApplicationView):
         if self._has_begun:
             raise LogstateError(
                 f"application {self.application_id!r} was started already; an Application runs"
-                " once: make a new one"
+                " once: create a new one"
             )
         if is_worker.is_set():
             raise LogstateError(
                 f"application {self.application_id!r} was started while a worker process imported"
-                " the module that does so. Start it in a function, or below"
+                " the module that starts it. Start it in a function, or below"
                 ' `if __name__ == "__main__":`'
             )
         if self._presence is not None:
@@ -407,7 +409,9 @@ class Application(ApplicationView):
         self._lifecycle.move_to(ApplicationState.STARTING)
 
     def _run_workers(self, refusal: BaseException | None = None) -> None:
-        """In the thread that runs them; or, with the ``refusal`` of such a thread, to end so."""
+        """Run the workers in this thread; or fail with ``refusal`` if their thread could not
+        start.
+        """
         presence = self._presence
 
         def first() -> None:
@@ -431,8 +435,8 @@ class Application(ApplicationView):
         return self._runner == threading.get_ident()
 
     def _raise_failure(self) -> None:
-        """Raise what stopped the worker, once, and when nothing of it runs any more."""
+        """Raise what stopped the worker, once, after everything has ended."""
         failure, self._workers.failure = self._workers.failure, None
         if failure is not None:
-            self._ended.wait()  # whoever is told may start another one at once
+            self._ended.wait()  # the caller may start a new application at once
             raise failure

@@ -1,4 +1,4 @@
-"""What may be asked of an Application while it runs, from any thread."""
+"""Observation and queries of a running Application. Thread-safe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from logstate.worker.lag import TaskLag
 
 
 class ApplicationView:
-    """State, health, figures and stores of all workers together."""
+    """State, health, metrics and stores of all workers together."""
 
     _settings: Settings
     _held: LocalWorker | WorkerProcesses
@@ -41,7 +41,9 @@ class ApplicationView:
 
     @property
     def _workers(self) -> LocalWorker | WorkerProcesses:
-        """What runs; raises LogstateError in a process that was forked from the one that has it."""
+        """The workers; raises LogstateError in a process that was forked from the one that has
+        them.
+        """
         self._owner.check()
         return self._held
 
@@ -60,12 +62,12 @@ class ApplicationView:
 
     @property
     def topology(self) -> Topology:
-        """What it computes."""
+        """The topology that it runs."""
         return self._settings.topology
 
     @property
     def application_id(self) -> str:
-        """Its consumer group, and the beginning of its internal names."""
+        """Its consumer group, and the prefix of its internal names."""
         return self._settings.application_id
 
     @property
@@ -75,36 +77,39 @@ class ApplicationView:
 
     @property
     def transactional_ids(self) -> list[str]:
-        """Of the producers of its workers; the same at every start with this ``state_dir``."""
+        """Transactional ids of its workers' producers; the same at every start with this
+        ``state_dir``.
+        """
         return self._workers.transactional_ids
 
     @property
     def transactional_id(self) -> str:
-        """The one of the first worker. Raises LogstateError while no worker process runs."""
+        """The id of the first worker. Raises LogstateError while no worker process runs."""
         known = self._workers.transactional_ids
         if not known:
             raise LogstateError(
-                "no worker process runs, and each has a transactional.id of its own"
+                "no worker process is running, and each has its own transactional.id"
             )
         return known[0]
 
     @property
     def is_alive(self) -> bool:
-        """True until the worker ended or failed."""
+        """True until the worker has ended or failed."""
         return not self._workers.is_finished
 
     @property
     def state(self) -> ApplicationState:
-        """What this instance is at."""
+        """The state of this instance."""
         return self._lifecycle.state
 
     def on_state_change(self, listener: StateListener) -> StateListener:
-        """Have ``listener(old, new)`` called at every change of ``state`` from now on.
+        """Register ``listener(old, new)`` for every further change of ``state``.
 
-        One change after the other, in the thread that makes it: the worker's mostly, which waits
-        meanwhile, so be quick. What a listener raises is logged, and hurts nothing. Returns the
-        listener, and so is a decorator too. Raises ConfigError for what cannot be called so, and
-        for coroutine functions, whose call does nothing.
+        Called for one change after the other, in the thread that makes it: mostly the worker
+        thread, which waits meanwhile, so be quick. Exceptions of the listener are logged and have
+        no other effect. Returns the listener, so it can be used as a decorator. Raises ConfigError
+        for a listener that cannot be called so, and for coroutine functions, whose call has no
+        effect.
         """
         check(unfit(listener, "the state listener", "(old, new)", 2))
         self._lifecycle.listen(listener)
@@ -118,50 +123,50 @@ class ApplicationView:
         standbys: bool = False,
         placed_by: Literal["murmur2"] | None = None,
     ) -> QueryableStore:
-        """A store for reading committed local state from any thread; global ones too.
+        """Return a store for reading committed local state from any thread; also for global stores.
 
-        It answers while the brokers are away too, what was committed last; ``age`` of the store
-        says how old that is. With ``max_age`` a read raises StoreUnavailableError instead of
-        answering what is older. With ``standbys`` the copies of other instances' tasks answer too
-        (``standby_replicas``): committed rows, mostly of the last seconds; ``age`` says how old,
-        and ``lag`` how many changelog offsets they lack. The Kafka Streams setting is
+        It also answers while the brokers are unavailable, with the last committed state; ``age`` of
+        the store shows its age. With ``max_age`` a read raises StoreUnavailableError instead of
+        returning older state. With ``standbys`` the standbys of other instances' tasks answer too
+        (``standby_replicas``): committed rows, mostly from the last seconds; ``age`` shows their
+        age, and ``lag`` how many changelog offsets they are behind. The Kafka Streams setting is
         ``enableStaleStores``.
 
-        A read by key that finds nothing raises StoreUnavailableError too, where others write the
-        input and some partitions are elsewhere: they may have placed the key there. Whoever knows
-        that all of them place keys as Kafka's own clients do says so with ``placed_by="murmur2"``,
-        and gets None. Raises ConfigError for any other name, and for a ``max_age`` that is no
-        timedelta.
+        A read by key that finds nothing also raises StoreUnavailableError if other programs write
+        the input and some partitions are not here: the key may be in one of those. If all of them
+        place keys as Kafka's own clients do, pass ``placed_by="murmur2"`` to get None instead.
+        Raises ConfigError for any other value, and for a ``max_age`` that is not a timedelta.
         """
         check(durations("store()", max_age=max_age, optional=True))
         store = self._workers.store(name, max_age, standbys=standbys)
         if placed_by is not None:
             if placed_by != BY_HASH:
                 raise ConfigError(
-                    f"placed_by={placed_by!r} is not known: 'murmur2' is how Kafka's own clients"
-                    " place keys. For another partitioner, pass partition= with each read"
+                    f"unknown placed_by={placed_by!r}: use 'murmur2' for the partitioner of Kafka's"
+                    " own clients. For another partitioner, pass partition= with each read"
                 )
             store.is_placed = True
         return store
 
     def is_ready(self, *, max_age: timedelta | None = None) -> Health:
-        """Whether local reads of all its tasks are answered, with ``reason``; for readiness probes.
+        """Report whether local reads of all its tasks are answered, with ``reason``; for readiness
+        probes.
 
-        True while the brokers are away, too, unless what it has is older than ``max_age``.
+        Also true while the brokers are unavailable, unless its data is older than ``max_age``.
         """
         check(durations("is_ready()", max_age=max_age, optional=True))
         return self._workers.readiness(max_age)
 
     def is_live(self) -> Health:
-        """False, with ``reason``, once only a new start can help; for liveness probes.
+        """Return False, with ``reason``, when only a restart can help; for liveness probes.
 
-        That is after its end, and where one call of a function takes longer than
-        ``max.poll.interval.ms``. Brokers that are away are no reason.
+        That is after its end, and if one call of a function takes longer than
+        ``max.poll.interval.ms``. Unavailable brokers are not a reason.
         """
         return self._workers.liveness()
 
     def metrics(self) -> dict[str, Any]:
-        """A snapshot of all figures (see logstate.metrics.catalogue)."""
+        """Return a snapshot of all metrics (see logstate.metrics.catalogue)."""
         return self._workers.metrics.snapshot()
 
     @property
@@ -170,27 +175,27 @@ class ApplicationView:
         return self._workers.metrics
 
     def tasks(self) -> dict[str, str]:
-        """Task id -> stage, of the tasks that are this instance's.
+        """Map the ids of this instance's tasks to their stages.
 
-        ``assigned``: it is asked what was committed. ``restoring``: changelogs are replayed.
-        ``starting``: its inputs are sought. ``running``: it processes records. An abort begins at
-        ``assigned`` again. Without tasks, ``is_spare`` tells an instance that has nothing to do
-        from one that the group has not told yet.
+        ``assigned``: the committed offsets are being read. ``restoring``: changelogs are replayed.
+        ``starting``: it seeks its inputs. ``running``: it processes records. After an abort a task
+        is ``assigned`` again. Without tasks, ``is_spare`` distinguishes an instance that has
+        nothing to do from one that has not received an assignment yet.
         """
         return self._workers.tasks()
 
     def lags(self) -> dict[str, TaskLag]:
-        """Task id -> how far it is behind the ends of its inputs, and of its changelogs.
+        """Map task ids to their lag behind the ends of their inputs, and of their changelogs.
 
-        Ends are those that the brokers told with the last records: while the application is paused,
-        they stand still too.
+        The ends are those that the brokers returned with the last records: while the application is
+        paused, they are not updated.
         """
         return self._workers.lags()
 
     def standbys(self) -> dict[str, int | None]:
-        """Task id -> offsets of its changelogs that are missing here, of tasks of other instances.
+        """Map standbys of other instances' tasks to the number of missing changelog offsets.
 
-        Those that this instance copies, see ``standby_replicas``; None until the ends are known.
+        See ``standby_replicas``; None until the ends are known.
         """
         return self._workers.standbys()
 
@@ -199,13 +204,14 @@ class ApplicationView:
     ) -> NamedCut:
         """Keep the newest cut of all instances under a name, for Spark to read at any later time.
 
-        What it covers of each store, or of those of ``stores``, is copied into topics that nothing
-        compacts; it can be read for as long as ``keep``, or until ``logstate cut delete``. Blocks
-        the caller as long as copying takes; the application goes on meanwhile. See docs/spark.md.
+        The rows at the cut of each store, or of the given ``stores``, are copied into topics that
+        are not compacted; the cut can be read for the time ``keep``, or until ``logstate cut
+        delete``. Blocks the caller while copying; the application continues meanwhile. See
+        docs/spark.md.
 
-        Raises ConfigError if there is a cut of this name, somebody else makes one now, or there is
-        no such store; TopicError before the first start; RestoreError if a changelog has records
-        that no commit covers, or the cut is deleted while it is made; BrokerError.
+        Raises ConfigError if there is a cut of this name, another process is creating one now, or a
+        store does not exist; TopicError before the first start; RestoreError if a changelog has
+        records that no commit covers, or the cut is deleted while it is created; BrokerError.
         """
         settings = self._settings
         kafka = {**settings.clients.common, **settings.clients.admin}
@@ -223,13 +229,13 @@ class ApplicationView:
     ) -> NamedCut:
         """Keep a cut at which the tasks of all instances agree, across repartition topics.
 
-        Of any input record either all that came of it is in the stores, on both sides of every
-        repartition topic, or none of it is. Else as ``create_cut``, and read by its name as those
-        are. Attempts that a rebalance or a crash spoils are repeated until ``timeout``. See
+        Of any input record either all its results are in the stores, on both sides of every
+        repartition topic, or none. Otherwise like ``create_cut``, and read by name in the same way.
+        Attempts that fail because of a rebalance or a crash are repeated until ``timeout``. See
         docs/spark.md.
 
-        Raises what ``create_cut`` does; SnapshotError if no attempt succeeds in time; ConfigError
-        if repartition topics lead in a circle, as those of a join by foreign key do.
+        Raises the errors of ``create_cut``; SnapshotError if no attempt succeeds in time;
+        ConfigError if repartition topics form a cycle, as those of a foreign-key join do.
         """
         settings = self._settings
         kafka = {**settings.clients.common, **settings.clients.admin}
@@ -246,15 +252,15 @@ class ApplicationView:
     # ------------------------------------------------------------------ other instances
 
     def all_instances(self) -> list[StreamsMetadata]:
-        """The instances of the application that were heard of lately; this one among them.
+        """Return the instances of the application with recent heartbeats, including this one.
 
-        Those that were given ``serve=`` or ``standby_replicas=``; raises LogstateError where this
-        one was not.
+        Only instances with ``serve=`` or ``standby_replicas=``; raises LogstateError if this one
+        has neither.
         """
         return self._present("all_instances()").lookup.instances()
 
     def metadata_for_store(self, store: str) -> list[StreamsMetadata]:
-        """The instances that have partitions of a store.
+        """Return the instances that have partitions of a store.
 
         Raises StoreUnavailableError for a store that the topology does not have.
         """
@@ -263,11 +269,11 @@ class ApplicationView:
     def metadata_for_key(
         self, store: str, key: Any, *, partition: int | None = None
     ) -> KeyQueryMetadata:
-        """The instance that has a key of a store, whether the key is there or not.
+        """Return the instance that has a key of a store, whether or not the key exists.
 
-        ``partition`` is only needed where the topology's input uses a partitioner of its own.
-        Raises StoreUnavailableError, with the reason, while that is not known, for example during
-        a rebalance.
+        ``partition`` is only necessary if the topology's input uses a custom partitioner. Raises
+        StoreUnavailableError, with the reason, while the owner is unknown, for example during a
+        rebalance.
         """
         return self._present("metadata_for_key()").lookup.of_key(store, key, partition)
 
@@ -280,14 +286,14 @@ class ApplicationView:
         max_age: timedelta | None = None,
         standbys: bool = False,
     ) -> RemoteStore:
-        """A store of all instances together: each read goes to whoever owns the partition.
+        """Return a store over all instances: each read goes to the owner of the partition.
 
-        Reads are tried again through a rebalance, until ``timeout``; then StoreUnavailableError
-        has the reason. ``at_least`` are positions, ``{"topic-partition": offset}``, that an answer
-        has to have reached: the first offsets that it may lack. With ``standbys`` a copy of the
-        task answers where its owner does not; ``answer(...).lag`` tells, and ``max_age`` says how
-        old that may be. Raises ConfigError for ``standbys`` with ``at_least``, because copies do
-        not know their positions.
+        Reads are retried during a rebalance, until ``timeout``; then StoreUnavailableError has the
+        reason. ``at_least`` are positions, ``{"topic-partition": offset}``, that an answer must
+        have reached: the first offsets that it may lack. With ``standbys`` a standby answers if the
+        task's owner does not; ``answer(...).lag`` shows its lag, and ``max_age`` limits its age.
+        Raises ConfigError for ``standbys`` with ``at_least``, because standbys do not know their
+        input positions.
         """
         present = self._present("remote_store()")
         check(
@@ -297,18 +303,19 @@ class ApplicationView:
         )
         if standbys and at_least:
             raise ConfigError(
-                "standbys=True and at_least= exclude each other: a copy of a task's state does not"
-                " know which input records it holds. Leave one of them out"
+                "standbys=True and at_least= exclude each other: a standby does not know which"
+                " input records it includes. Leave one of them out"
             )
         return present.remote_store(name, timeout, at_least or {}, max_age, standbys=standbys)
 
     def async_remote_store(self, name: str, **settings: Any) -> AsyncRemoteStore:
-        """The same for asyncio; takes the settings of ``remote_store``."""
+        """Return the same store for asyncio; takes the settings of ``remote_store``."""
         store = self.remote_store(name, **settings)
         return AsyncRemoteStore(store, self._present("async_remote_store()").asking)
 
     def asgi(self) -> Any:
-        """What ``serve=`` serves, as an ASGI application: mount it into a service of yours.
+        """Return the service of ``serve=`` as an ASGI application, to mount it into another
+        service.
 
         Give ``serve=Serving(advertised="http://host:port/path")`` then, without ``bind``.
         """
@@ -326,5 +333,5 @@ class ApplicationView:
 
     @property
     def is_spare(self) -> bool:
-        """Whether the group gave every task to other instances; this one waits to take over."""
+        """True if the group assigned all tasks to other instances; this one waits to take over."""
         return self._workers.is_assigned and not self._workers.tasks()

@@ -1,4 +1,4 @@
-"""The tasks of an Application, with their state in its directory."""
+"""The tasks of an Application, with their state in its state directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from logstate.topics.bound_plan import BoundPlan
 
 @dataclass(frozen=True)
 class LocalTasks:
-    """Makes tasks for a worker, and gives their state up where it is unusable."""
+    """Creates tasks for a worker, and moves their state away if it is unusable."""
 
     directory: StateDirectory
     config: WorkerConfig
@@ -32,7 +32,7 @@ class LocalTasks:
     metrics: Metrics
 
     def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
-        """A task with its stores open; compiled when they are restored."""
+        """Create a task with open stores; it is compiled when they are restored."""
         sub_topology = plan.sub_topology(owned.task_id)
         path, lock = self.directory.use_task(owned.task_id)
 
@@ -71,5 +71,5 @@ class LocalTasks:
             raise
 
     def destroy_state(self, owned: OwnedTask) -> Path:
-        """Move the task's directory out of the way; returns where it is now."""
+        """Move the task's directory away; return its new path."""
         return self.directory.quarantine_task(owned.task_id)

@@ -1,7 +1,7 @@
-"""One worker in this process, from its directory to its end, and the next one where it failed.
+"""One worker in this process, from opening its state directory to its end, with replacements.
 
-It runs in the thread that calls :meth:`LocalWorker.run`. Everything else may be asked from any
-thread. The state directory is held from construction to the end.
+It runs in the thread that calls :meth:`LocalWorker.run`. All other methods are thread-safe. The
+state directory is locked from construction to the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class LocalWorker:
-    """See the module. Raises StateDirectoryError where the directory cannot be had."""
+    """Runs a worker, and replaces it after failures if the handler says so.
+
+    Raises StateDirectoryError if the state directory cannot be locked.
+    """
 
     def __init__(
         self,
@@ -64,9 +67,9 @@ class LocalWorker:
         self._restore_listener = restore_listener
         self._restarts = Restarts()
         self._is_stopping = False
-        #: its end is for good, though it may be a static member
+        #: a static member leaves the group for good
         self.leaves_group = False
-        #: what ended it, and in words for whoever asks afterwards
+        #: the exception that ended it, and its text for later queries
         self.failure: BaseException | None = None
         self._stopped_by: str | None = None
         self.is_finished = False
@@ -74,11 +77,11 @@ class LocalWorker:
         self.config = settings.worker_config(self.directory.instance_id)
         self.observer = WorkerObserver(monotonic_ms=clock.monotonic_ms)
         self.observer.on_change = self._changed
-        #: of every worker, one after the other
+        #: control of every worker, one after the other
         self._control = WorkerControl()
-        #: why all instances of the application are to stop; empty: they are not
+        #: why all instances of the application must stop; empty: they must not
         self.stops_all = ""
-        #: by another instance
+        #: the reason that another instance gave for stopping
         self._ordered: LogstateError | None = None
         self._worker = self._new_worker()
         self._unused_rows = self._new_unused_rows()
@@ -104,10 +107,10 @@ class LocalWorker:
     # ------------------------------------------------------------------ running
 
     def run(self, first: Callable[[], object] = lambda: None) -> None:
-        """Until it is stopped, or fails for good; ``failure`` has the reason then.
+        """Run until it is stopped, or fails for good; ``failure`` has the reason then.
 
-        Whatever ends it: nobody else hears of what is raised in this thread. So what has to be done
-        in it before all else, ``first``, is done here too.
+        Exceptions of this thread are not seen elsewhere, so ``first``, which must run in it before
+        anything else, is called here.
         """
         end = ApplicationState.STOPPED
         self._lifecycle.move_to(ApplicationState.STARTING)
@@ -137,51 +140,51 @@ class LocalWorker:
 
     def stop(
         self,
-        within: timedelta | None = None,  # noqa: ARG002  nobody is killed here
+        within: timedelta | None = None,  # noqa: ARG002  a thread cannot be killed
         *,
         leaves_group: bool = False,
     ) -> None:
-        """Ask it to finish; safe in signal handlers and from any thread."""
+        """Stop; safe in signal handlers and from any thread."""
         self._is_stopping = True
         self.leaves_group = self.leaves_group or leaves_group
         self._snapshots.stop(waits=False)
         self._worker.stop(leaves_group=leaves_group)
 
     def stop_for(self, reason: LogstateError) -> None:
-        """Finish as by ``stop``, and fail with the reason then."""
+        """Stop as ``stop`` does, then fail with the reason."""
         self._ordered = reason
         self.stop()
 
     def pause(self, is_paused: bool) -> None:
-        """Process nothing, or go on."""
+        """Pause or resume processing."""
         self._control.is_paused = is_paused
 
     @property
     def count(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return 1
 
     def scale(self, by: int) -> int:  # noqa: ARG002
-        """Refused: it is a thread of this process."""
+        """Raise ConfigError: the worker is a thread of this process."""
         raise ConfigError(
             "this instance has one worker, which is a thread of its process: start it with"
-            " workers=2 or more, and their number can be changed while it runs"
+            " workers=2 or more to be able to change their number while it runs"
         )
 
-    def know(self, group_view: GroupView) -> None:
-        """Who is in the group, and who was; the worker that follows it knows as well."""
+    def update_group_view(self, group_view: GroupView) -> None:
+        """Set the present and past members of the group; also for later workers."""
         self._control.group_view = group_view
 
-    def meet(self, company: frozenset[int]) -> None:
-        """Which other workers of its instance have joined."""
-        self._control.company = company
+    def update_siblings(self, siblings: frozenset[int]) -> None:
+        """Set the sibling workers of the instance that have joined."""
+        self._control.siblings = siblings
 
     def release(self) -> None:
-        """Let go of the directory, where nothing ran."""
+        """Unlock the directory if nothing ran."""
         self.directory.close()
 
     def clean_up(self) -> None:
-        """Delete what is in the directory; nothing runs."""
+        """Delete the contents of the directory; only while nothing runs."""
         if self.directory.is_open:
             self.directory.delete_tasks()
             return
@@ -215,7 +218,7 @@ class LocalWorker:
             watch.stop()
 
     def _wait_after(self, failure: Exception) -> float | None:
-        """How long to wait before the next worker; None where there is to be none."""
+        """Return the wait before the next worker; None if there is none."""
         if self._is_stopping:
             return None
         response = response_to(self._settings.uncaught_exception_handler, failure)
@@ -227,14 +230,14 @@ class LocalWorker:
             failure.add_note(f"the worker: {self._restarts.too_many()}")
             return None
         text = self._redacted(failure)
-        _LOGGER.error("the worker failed; another one starts in %.1f s: %s", wait_ms / 1000, text)
+        _LOGGER.error("the worker failed; restarting it in %.1f s: %s", wait_ms / 1000, text)
         self.observer.replaced()
         return wait_ms
 
     def _redacted(self, failure: BaseException) -> str:
         return redacted_text(what_ended(failure), self._settings.clients.all())
 
-    # ------------------------------------------------------------------ looking inside
+    # ------------------------------------------------------------------ observing
 
     @property
     def changed(self) -> threading.Condition:
@@ -243,17 +246,17 @@ class LocalWorker:
 
     @property
     def is_started(self) -> bool:
-        """The group was joined."""
+        """The worker has joined the group."""
         return self.observer.is_started
 
     @property
     def is_assigned(self) -> bool:
-        """The group has said which tasks are here."""
+        """The worker has received its assignment."""
         return self.observer.is_assigned
 
     @property
     def are_tasks_running(self) -> bool:
-        """It has tasks, and each of them runs."""
+        """There are tasks, and all of them run."""
         tasks = self.observer.tasks
         return bool(tasks) and all(owned.stage is Stage.RUNNING for owned in tasks.values())
 
@@ -264,27 +267,27 @@ class LocalWorker:
 
     @property
     def transactional_ids(self) -> list[str]:
-        """Of its producer, which is the only one."""
+        """The transactional id of the only producer."""
         return [self.transactional_id]
 
     @property
     def transactional_id(self) -> str:
-        """Of its producer."""
+        """The transactional id of the producer."""
         return self.config.transactional_id
 
     @property
     def group_members(self) -> list[tuple[str, str | None]]:
-        """Its member id and ``group.instance.id``, once it is a member or about to be one."""
+        """Member id and ``group.instance.id`` of the worker if it is or will be a member."""
         member_id = self._worker.followed.member_id
         instance_id = self.config.instance_id
         return [(member_id, instance_id)] if member_id or instance_id else []
 
     def standbys(self) -> dict[str, int | None]:
-        """Tasks of other instances that are followed -> offsets that they lack here."""
+        """Map standbys of other instances' tasks to their lag in offsets."""
         return {str(task): one.lag for task, one in self._worker.followed.reports.items()}
 
     def facts(self) -> Facts:
-        """What is true of it now."""
+        """Return the current facts of the worker."""
         observer = self.observer
         return Facts(
             is_started=observer.is_started,
@@ -294,20 +297,20 @@ class LocalWorker:
         )
 
     def tasks(self) -> dict[str, str]:
-        """Task id -> stage."""
+        """Map task ids to stages."""
         return {str(t): o.stage.value for t, o in self.observer.tasks.items()}
 
     def lags(self) -> dict[str, TaskLag]:
-        """Task id -> how far it is behind."""
+        """Map task ids to lags."""
         return {str(t): lag_of(o) for t, o in self.observer.tasks.items()}
 
     def task_counts(self) -> dict[int, int | None]:
-        """Sub-topology -> its partitions; None before the start."""
+        """Map sub-topologies to partition counts; None before the start."""
         subs = self._settings.topology.sub_topologies
         return {sub.id: self._worker.task_count(sub) for sub in subs}
 
     def task_reports(self) -> dict[str, TaskReport]:
-        """Task id -> what there is to tell of it."""
+        """Map task ids to reports."""
         return {
             str(task): TaskReport(
                 lag_of(owned), is_readable(owned), self.age_ms(owned), _positions(owned)
@@ -316,26 +319,26 @@ class LocalWorker:
         }
 
     def age_ms(self, owned: OwnedTask) -> float:
-        """How old the committed rows of a task are."""
+        """Return the age of a task's committed rows."""
         return self._stores.freshness(None).age_ms(owned)
 
     def store(
         self, name: str, max_age: timedelta | None, *, standbys: bool = False
     ) -> QueryableStore:
-        """A store for reading what is committed."""
+        """Return a store for reading committed rows."""
         return self._stores.named(name, max_age, standbys=standbys)
 
     def readiness(self, max_age: timedelta | None) -> Health:
-        """Whether local reads of all its tasks are answered."""
+        """Report whether local reads of all its tasks are answered."""
         return readiness(self.observer, self._stores.freshness(None), self.why_ended(), max_age)
 
     def liveness(self) -> Health:
-        """Whether only a new start can help."""
+        """Report whether only a restart helps."""
         hanging = self._worker.processing.slow_calls.hanging(self.clock.monotonic_ms())
         return liveness(self.why_ended() or hanging)
 
     def why_ended(self) -> str | None:
-        """Why nothing runs any more; None while it does."""
+        """Return why the application has ended; None while it runs."""
         if not self.is_finished:
             return None
         why = "it was stopped" if self._stopped_by is None else f"it failed: {self._stopped_by}"
@@ -353,7 +356,7 @@ class LocalWorker:
         )
 
     def _assigned_tasks(self) -> Collection[TaskId] | None:
-        """None while nothing follows from having no task."""
+        """Return the assigned tasks; None while the assignment is unknown."""
         observer = self.observer
         return observer.tasks if observer.is_assigned and not observer.is_away else None
 
@@ -368,7 +371,7 @@ class LocalWorker:
         observer = self.observer
         if observer.tasks:
             return all(owned.stage is Stage.RUNNING for owned in observer.tasks.values())
-        since = observer.started_ms  # some brokers tell a member nothing that gets nothing
+        since = observer.started_ms  # some brokers do not notify a member that gets no partitions
         now = self.clock.monotonic_ms()
         return observer.is_assigned or (since is not None and now - since >= FIRST_ASSIGNMENT_MS)
 
@@ -393,6 +396,6 @@ class LocalWorker:
 
 
 def _positions(owned: OwnedTask) -> dict[str, int]:
-    """Of the committed rows."""
+    """Return the input positions of the committed rows."""
     task = owned.task_or_none
     return {} if task is None else {str(tp): at for tp, at in task.state.view.inputs.items()}

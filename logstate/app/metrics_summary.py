@@ -1,4 +1,4 @@
-"""What an instance tells others of its metrics: a few sums, in its entry in the directory."""
+"""Summarize the metrics of an instance: a few sums for its directory entry."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from logstate.directory.entries import InstanceMetrics
 from logstate.metrics import catalogue
 from logstate.metrics.instruments import Metrics
 
-#: the directory asks ten times a second, and the metrics of many tasks take a while to sum up
+#: the directory calls this ten times a second, and summing the metrics of many tasks takes a while
 _KEPT_MS = 500.0
 
 
 class MetricsSummary:
-    """The sums of now, or of a moment ago. The metrics are one worker's, or those of all merged."""
+    """Caches the sums for a short time. The metrics are one worker's, or those of all merged."""
 
     def __init__(self, metrics: Metrics, clock: Clock) -> None:
         self._metrics = metrics
@@ -21,7 +21,7 @@ class MetricsSummary:
         self._kept_ms = float("-inf")
 
     def now(self) -> InstanceMetrics:
-        """What was counted since the start."""
+        """Return the counts since the start."""
         now = self._clock.monotonic_ms()
         if now - self._kept_ms >= _KEPT_MS:
             self._kept, self._kept_ms = figures_of(self._metrics), now
@@ -29,7 +29,7 @@ class MetricsSummary:
 
 
 def figures_of(metrics: Metrics) -> InstanceMetrics:
-    """The sums over all workers and tasks.
+    """Return the sums over all workers and tasks.
 
     >>> metrics = Metrics()
     >>> at = {"task": "0_1", "node": "counts", "reason": "late"}

@@ -1,7 +1,7 @@
-"""An Application among the others of its id: its entry in the directory, and its server.
+"""An Application among the other instances of its id: its directory entry, and its HTTP server.
 
-Only where ``serve=`` or ``standby_replicas=`` was given; without the former it answers nowhere.
-Both have threads and clients of their own; what the workers do never waits for them.
+Only exists with ``serve=`` or ``standby_replicas=``; without the former it has no server. Both have
+separate threads and clients; the workers never wait for them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 _VERSION = version("logstate")
 #: threads that wait for other instances
 _ASKING = 40
-#: how long others expect a static member back; the group waits for the session, by default as long
+#: how long others expect a static member back; the default session timeout of the group
 PLACE_KEPT_MS = 45_000
 
 
 def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
-    """Every store that can be asked for."""
+    """Return the places of all queryable stores."""
 
     def place(sub: SubTopology, spec: StoreSpec) -> StorePlace:
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
@@ -63,7 +63,7 @@ def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
 
 
 class Presence:
-    """See the module."""
+    """The directory entry and the HTTP server of one instance."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class Presence:
         self._settings = settings
         self.serving = serving
         self._workers = workers
-        #: of this run
+        #: id of this run
         self.instance = uuid.uuid4().hex
         self.address = serving.advertised.rstrip("/")
         self._server: Server | None = None
         self._client = Client(serving)
-        #: of reads that are awaited; they come with the first ones
+        #: runs awaited reads; its threads start with the first ones
         self.asking = ThreadPoolExecutor(_ASKING, thread_name_prefix="logstate-asking")
         topic = DirectoryTopic(
             settings.application_id, settings.replication_factor, settings.topic_config
@@ -93,8 +93,8 @@ class Presence:
             cluster,
             clock,
             self._entry,
-            self._tell_neighbours,
-            self._told_to_stop,
+            self._update_group_view,
+            self._handle_stop_request,
             serving.token,
         )
         self.lookup = Lookup(
@@ -106,7 +106,7 @@ class Presence:
 
     @cached_property
     def answers(self) -> QueryHandler:
-        """What this instance answers others."""
+        """Answers the requests of other instances."""
         topology = self._settings.topology
         return QueryHandler(
             self.instance,
@@ -126,13 +126,13 @@ class Presence:
         *,
         standbys: bool = False,
     ) -> RemoteStore:
-        """A store of all instances."""
+        """Return a store that reads from all instances."""
         return RemoteStore(
             name, self.answers, self._client, timeout, at_least, max_age, standbys=standbys
         )
 
     def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader:
-        """The committed changes of a store, from its changelog."""
+        """Return a reader of the committed changes of a store, from its changelog."""
         application_id = self._settings.application_id
         return ChangeReader(
             spec,
@@ -147,14 +147,14 @@ class Presence:
         )
 
     def task_counts(self) -> dict[int, int]:
-        """Sub-topology -> its tasks, of those that anybody knows yet."""
+        """Map sub-topologies to partition counts, for those that an instance has reported."""
         known, now = self.link.known, self._clock.monotonic_ms()
         subs = self._settings.topology.sub_topologies
         counts = {sub.id: known.task_count(sub.id, now) for sub in subs}
         return {number: count for number, count in counts.items() if count is not None}
 
     def listen(self) -> None:
-        """Take the address; raises ConfigError where it, or a certificate, cannot be had."""
+        """Bind the address; raise ConfigError if it, or a certificate, is not available."""
         check_files(self.serving)
         if self.serving.bind:
             from logstate.http.server import Server
@@ -163,13 +163,13 @@ class Presence:
             self.address = self.address or self._server.address
 
     def start(self, asgi: Callable[[], Any]) -> None:
-        """Answer others, tell of this instance, hear of the rest."""
+        """Start the server and the directory link."""
         if self._server is not None:
             self._server.start(asgi())
         self.link.start()
 
     def stop(self) -> None:
-        """Say goodbye, and answer no more; all others end, too, where that was decided."""
+        """Write a tombstone and stop the server; may also request that all other instances stop."""
         workers = self._workers
         returns = self._settings.static_membership and not workers.leaves_group
         self.link.stop(workers.stops_all, PLACE_KEPT_MS if returns else 0)
@@ -177,18 +177,18 @@ class Presence:
             self._server.stop()
         self._client.close()
 
-    def _told_to_stop(self, entry: InstanceEntry) -> None:
+    def _handle_stop_request(self, entry: InstanceEntry) -> None:
         if entry.instance != self.instance:
             where = f" at {entry.address}" if entry.address else ""
-            told = "".join(one if one.isprintable() else " " for one in entry.stops_all)
+            reason = "".join(one if one.isprintable() else " " for one in entry.stops_all)
             self._workers.stop_for(
                 LogstateError(
-                    f"instance {entry.instance!a:.100}{where} asked all instances of the"
-                    f" application to stop, after it failed: {told}"
+                    f"instance {entry.instance!a:.100}{where} requested that all instances of the"
+                    f" application stop, after it failed: {reason}"
                 )
             )
 
-    def _tell_neighbours(self) -> None:
+    def _update_group_view(self) -> None:
         known, now = self.link.known, self._clock.monotonic_ms()
         peers = [
             Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
@@ -201,7 +201,7 @@ class Presence:
             )
             for entry in known.present(now)
         ]
-        self._workers.know(
+        self._workers.update_group_view(
             GroupView(
                 tuple(sorted(peers, key=lambda peer: peer.id)),
                 tuple(holders),
@@ -226,13 +226,13 @@ class Presence:
             tasks={
                 task: TaskEntry(
                     0,
-                    told.lag.stage,
-                    told.is_readable,
-                    told.lag.input_records,
-                    told.lag.restore_records,
-                    dict(told.positions),
+                    report.lag.stage,
+                    report.is_readable,
+                    report.lag.input_records,
+                    report.lag.restore_records,
+                    dict(report.positions),
                 )
-                for task, told in reports.items()
+                for task, report in reports.items()
             },
             task_counts={number: count for number, count in counts if count is not None},
             group_members=tuple(MemberEntry(*member) for member in workers.group_members),
@@ -242,21 +242,21 @@ class Presence:
 
 
 def not_asked_for(what: str) -> LogstateError:
-    """For questions about other instances by one that has no address itself."""
+    """Return the error for a request about other instances if there is no directory."""
     return LogstateError(
-        f"{what} needs the directory of the application's instances, and this one is not in it:"
-        " give Application(serve='127.0.0.1:8080'), or serve=Serving(advertised=...) where"
+        f"{what} needs the directory of the application's instances, and this instance is not in"
+        " it: give Application(serve='127.0.0.1:8080'), or serve=Serving(advertised=...) if"
         " app.asgi() is mounted"
     )
 
 
 def presence_of(settings: Settings, workers: LocalWorker | WorkerProcesses) -> Presence | None:
-    """What the settings ask for; None: nothing."""
+    """Return the presence that the settings require; None if they require none."""
     serving = settings.serving
     if serving is None:
         if not settings.standbys.replicas:
             return None
         serving = Serving()
-    if isinstance(workers, LocalWorker):  # tests have a cluster of their own
+    if isinstance(workers, LocalWorker):  # tests pass their own cluster
         return Presence(settings, serving, workers, workers.cluster, workers.clock)
     return Presence(settings, serving, workers, settings.cluster(), SystemClock())

@@ -1,4 +1,4 @@
-"""The stores of an Application, as it hands them out for reading."""
+"""The stores of an Application for local reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from logstate.worker.worker_observer import WorkerObserver
 
 @dataclass(frozen=True)
 class ReadableStores:
-    """``why_ended`` says why nothing can be read any more; None while it can."""
+    """Creates queryable stores. ``why_ended`` returns why reads are impossible; None while they
+    work.
+    """
 
     topology: Topology
     application_id: str
-    #: the one of the moment
+    #: the current worker
     worker: Callable[[], Worker]
     observer: WorkerObserver
     cluster: Cluster
@@ -35,7 +37,9 @@ class ReadableStores:
     def named(
         self, name: str, max_age: timedelta | None, *, standbys: bool = False
     ) -> QueryableStore:
-        """Raises StoreUnavailableError for a name that the topology does not have."""
+        """Return a store; raise StoreUnavailableError for a name that the topology does not
+        have.
+        """
         freshness = self.freshness(max_age)
         topology, why = self.topology, self.why_ended
         spec = topology.global_stores.get(name)
@@ -67,5 +71,5 @@ class ReadableStores:
         return {**self.worker().followed.queried(), **self.observer.tasks}
 
     def freshness(self, max_age: timedelta | None) -> Freshness:
-        """The ages of what is here."""
+        """Return the freshness of the local rows."""
         return Freshness(self.clock.monotonic_ms, lambda: self.observer.away_since_ms, max_age)

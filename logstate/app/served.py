@@ -1,4 +1,4 @@
-"""What an Application shows of itself over HTTP."""
+"""The parts of an Application that are available over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logstate.worker.lag import TaskLag
 
 
 class Shown(Protocol):
-    """The little of an Application that is shown."""
+    """The parts of an Application that this module uses."""
 
     @property
     def application_id(self) -> str: ...
@@ -35,7 +35,7 @@ class Shown(Protocol):
 
 
 class ServedApplication:
-    """See the module. From any thread."""
+    """Serves status, metrics and stores of an Application. Thread-safe."""
 
     def __init__(self, app: Shown, presence: Presence) -> None:
         self._app = app
@@ -43,15 +43,15 @@ class ServedApplication:
         self.application_id = app.application_id
 
     def live(self) -> Health:
-        """For probes that restart."""
+        """Report liveness, for probes that restart."""
         return self._app.is_live()
 
     def ready(self) -> Health:
-        """For probes that route: what is older than others would be answered is not ready."""
+        """Report readiness, for probes that route; data older than ``max_age`` is not ready."""
         return self._app.is_ready(max_age=self._presence.serving.max_age)
 
     def status(self) -> dict[str, Any]:
-        """This instance, its tasks, and the others that it knows of."""
+        """Return the status of this instance and its tasks, and the other known instances."""
         app = self._app
         ready, live = self.ready(), self.live()
         return {
@@ -81,19 +81,19 @@ class ServedApplication:
         }
 
     def metrics(self) -> bytes:
-        """For Prometheus."""
+        """Return the metrics for Prometheus."""
         from logstate.metrics.prometheus import exposition
 
         return exposition(self._app.metrics_registry, self.application_id)
 
     def topology(self, form: str) -> str:
-        """As Kafka Streams describes one (``text``), or drawn: ``svg``, ``mermaid``."""
+        """Return the topology in Kafka Streams' format (``text``), as ``svg`` or as ``mermaid``."""
         topology = self._app.topology
         drawn = {"svg": topology.to_svg, "mermaid": topology.to_mermaid}
         return drawn.get(form, topology.describe)()
 
     def stores(self) -> list[dict[str, Any]]:
-        """Their kinds, and what keys and values are."""
+        """Return the kinds of all stores, and the types of keys and values."""
         topology = self._app.topology
         return [
             {
@@ -109,11 +109,11 @@ class ServedApplication:
     def remote_store(
         self, name: str, at_least: Mapping[str, int], *, standbys: bool
     ) -> RemoteStore:
-        """The store of all instances."""
+        """Return a store that reads from all instances."""
         present = self._presence
         timeout = present.serving.timeout
         return present.remote_store(name, timeout, at_least, None, standbys=standbys)
 
     def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader:
-        """The committed changes of a store, of all its partitions."""
+        """Return a reader of the committed changes of all partitions of a store."""
         return self._presence.changes(spec, after, from_beginning=from_beginning)

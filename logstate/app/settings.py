@@ -100,9 +100,9 @@ def _topology(name: str, given: object) -> Iterator[str]:
 def _error_handlers(name: str, given: object) -> Iterator[str]:
     if given is not None and not isinstance(given, ErrorHandlers):
         yield (
-            f"{name} must be ErrorHandlers(...), which says what each handler is for;"
+            f"{name} must be ErrorHandlers(...), which defines what each handler is for;"
             f" got {shown(given)}. Write ErrorHandlers(processing=...), with"
-            " deserialization= and production= where they are meant"
+            " deserialization= and production= as needed"
         )
 
 
@@ -238,7 +238,7 @@ class Settings:
         return TRANSACTION_SPARE_MS + self.commit_interval // _MS
 
     def cluster(self) -> Cluster:
-        """The brokers; imports the client library."""
+        """Return the client of the brokers; imports the client library."""
         from logstate.kafka.cluster import KafkaCluster
 
         stores = self.topology.stores.values()
@@ -253,7 +253,7 @@ class Settings:
         )
 
     def worker_config(self, instance_id: str) -> WorkerConfig:
-        """The settings of one worker of an instance.
+        """Return the settings of one worker of an instance.
 
         A field of :class:`WorkerConfig` takes the setting of its name, or, in milliseconds, the
         duration whose name it has with ``_ms`` at the end.
@@ -289,7 +289,7 @@ class Settings:
         )
 
     def for_processors(self) -> Mapping[str, Any]:
-        """The settings that processors can read, by the names of Application's arguments."""
+        """Return the settings that processors can read, by the names of Application's arguments."""
         shown_fields = (each.name for each in fields(self) if each.metadata["for_processors"])
         return MappingProxyType(
             {name: getattr(self, name) for name in shown_fields}
@@ -319,6 +319,6 @@ class Settings:
         is_alone = self.serving is None and not self.standbys.replicas
         if self.uncaught_exception_handler == "stop_application" and is_alone:
             yield (
-                "uncaught_exception_handler='stop_application' needs instances that know of each"
+                "uncaught_exception_handler='stop_application' needs instances that know each"
                 " other: give each serve= or standby_replicas="
             )

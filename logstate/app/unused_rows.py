@@ -1,16 +1,16 @@
-"""Local rows of tasks that have moved away: removed after a delay.
+"""Remove the local rows of tasks that have moved away, after a delay.
 
-A task that comes back soon uses the rows that it has here, so they are kept for a while. Then they
-are removed: they are out of date, and the changelogs have everything that a restore needs.
+A task that comes back soon uses its rows here, so they are kept for a while. Then they are removed:
+they are out of date, and the changelogs have everything that a restore needs.
 
-How it works. A thread looks at the directories of all tasks. One that no worker of the machine has
-open (:mod:`logstate.changelog.task_lock`) is unused. The time in which it was found unused is added
-up over the looks, and a look counts for no longer than twice the time between two looks: a process
-that was suspended has not seen what happened meanwhile. While the instance is not a settled member
-of the group (it starts, or the brokers are away) nothing is looked at: that it has no tasks then
-says nothing about where they are.
+A thread checks the directories of all tasks. A directory that no worker of the machine has open
+(:mod:`logstate.changelog.task_lock`) is unused. The time for which it was found unused is added up
+over the checks, and a check counts for at most twice the interval of checks: a suspended process
+does not know what happened meanwhile. While the instance is not a settled member of the group (it
+is starting, or the brokers are unavailable) there are no checks: that it has no tasks then does not
+show where they are.
 
-Kept for good are rows that exist nowhere else: of tasks with a persistent store that has no
+Rows that exist nowhere else are never removed: those of tasks with a persistent store without a
 changelog, and of tasks that the topology does not have (an earlier version may return).
 """
 
@@ -31,9 +31,9 @@ _LOGGER = logging.getLogger(__name__)
 
 _LOOK_EVERY_MS = 30_000
 _LEAST_LOOK_EVERY_MS = 5
-#: a short delay is kept as exactly as a quarter of it
+#: a short delay is accurate to a quarter of it
 _LOOKS_PER_DELAY = 4
-#: how long the end waits for a directory that is being deleted; the next start deletes the rest
+#: how long stopping waits for the deletion of a directory; the next start deletes the rest
 _STOP_S = 5.0
 
 
@@ -46,7 +46,7 @@ class UnusedFor:
         self._looked_ms: float | None = None
 
     def look(self, now_ms: float, unused: Iterable[TaskId]) -> dict[TaskId, float]:
-        """The directories that are unused now -> for how long they are.
+        """Return the directories that are unused now, and for how long they have been.
 
         >>> times = UnusedFor(longest_step_ms=10)
         >>> times.look(0, ["a"]), times.look(5, ["a", "b"]), times.look(900, ["b"])
@@ -63,7 +63,7 @@ class UnusedFor:
 
 
 class UnusedRows:
-    """Removes them; see the module. ``here`` are the tasks of this worker, None while unknown."""
+    """Removes unused rows. ``here`` returns the tasks of this worker, None while unknown."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class UnusedRows:
         self._clock = clock
         self._delay_ms = delay_ms
         self._here = here
-        #: sub-topologies whose rows a restore brings back
+        #: sub-topologies whose rows can be restored
         self._restorable = frozenset(
             sub.id
             for sub in topology.sub_topologies
@@ -91,7 +91,7 @@ class UnusedRows:
         self._thread: threading.Thread | None = None
 
     def look(self) -> list[TaskId]:
-        """One look; the tasks whose rows it removed."""
+        """Check once; return the tasks whose rows were removed."""
         here = self._here()
         if here is None:
             return []
@@ -116,7 +116,7 @@ class UnusedRows:
             return False
         if is_removed:
             _LOGGER.info(
-                "task %s: its local rows are removed: the task was not here for %g s"
+                "task %s: its local rows were removed: the task was not here for %g s"
                 " (state_cleanup_delay). If it comes back, the changelogs restore them",
                 task,
                 self._delay_ms / 1_000,
@@ -124,12 +124,12 @@ class UnusedRows:
         return is_removed
 
     def start(self, name: str) -> None:
-        """Look again and again, on a thread that ends with the process."""
+        """Start the thread that checks repeatedly and ends with the process."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._is_over.set()
         if self._thread is not None:
             self._thread.join(_STOP_S)
@@ -139,4 +139,4 @@ class UnusedRows:
             try:
                 self.look()
             except Exception:
-                _LOGGER.exception("looking for unused local rows failed; it is tried again")
+                _LOGGER.exception("looking for unused local rows failed and will be retried")

@@ -1,8 +1,8 @@
-"""What a worker process runs: one worker, and a pipe to the instance that started it.
+"""The program of a worker process: one worker, and a pipe to the instance that started it.
 
-The worker has a thread of its own. The first thread answers what comes through the pipe, another
-one tells how things stand. When the pipe ends, because the instance was killed, the worker commits
-what is done and ends, as it does when it is told to.
+The worker has its own thread. The main thread handles messages from the pipe, another thread sends
+reports. When the pipe is closed, because the instance was killed, the worker commits its work and
+ends, as it does on request.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from logstate.topology.dsl.topology_target import resolved
 _LOGGER = logging.getLogger(__name__)
 
 MODULE = "logstate.app.worker_main"
-#: what has changed is told within this time
+#: changes are reported within this time
 _LOOK_S = 0.2
-#: and how things stand, every so many looks
+#: a full report is sent after this many checks
 _EVERY = 5
-#: reads at a time
+#: number of concurrent reads
 _READERS = 4
-#: how long the last commit may take once the instance is gone
+#: how long the last commit may take after the instance is gone
 _LAST_COMMIT_S = 60.0
 
 NewWorker = Callable[[StartCommand, Lifecycle, RestoreListener], LocalWorker]
 
 
 def program(target: object, settings: Settings, state_dir: str | Path) -> bytes:
-    """What a worker process is to run: a topology as it travels, and the settings."""
+    """Return the pickled program of a worker process: the topology, and the settings."""
     of_worker = replace(
         settings,
         topology=None,  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def program(target: object, settings: Settings, state_dir: str | Path) -> bytes:
 
 
 def new_worker(order: StartCommand, lifecycle: Lifecycle, listener: RestoreListener) -> LocalWorker:
-    """The worker of an order, on Kafka, with the slot of its number."""
+    """Create the worker of a start command, on Kafka, with the slot of its number."""
     target, settings, state_dir, values = loads(order.program)
     topology = resolved(target)[0]
     if order.number == 0:
@@ -78,17 +78,17 @@ def new_worker(order: StartCommand, lifecycle: Lifecycle, listener: RestoreListe
 def _warn_of_changed_values(topology: Topology, main_values: ModuleValues) -> None:
     for changed in changed_values(main_values, module_values(topology.declared())):
         _LOGGER.warning(
-            "%s: they import the module again, and do not run what changed it after the import, so"
-            " results differ from those of workers=1. Set the value where the module defines it,"
-            " read it from the environment before the first import, or bind it into the function."
-            " See docs/workers.md",
+            "%s: worker processes import the module again, without the code that changed the value"
+            " after the import, so results differ from those of workers=1. Set the value where the"
+            " module defines it, read it from the environment before the first import, or bind it"
+            " into the function. See docs/workers.md",
             changed,
         )
 
 
 def main(fd: int) -> None:
-    """The process, from its first message to its end."""
-    # Of a terminal or a service manager, for all processes: the instance says what follows.
+    """Run the process, from its first message to its end."""
+    # A terminal or a service manager signals all processes: the instance decides what to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     is_worker.set()
@@ -100,7 +100,7 @@ def main(fd: int) -> None:
 
 
 class ServedWorker:
-    """See the module. ``new_worker`` makes the worker of the order."""
+    """Runs a worker and its pipe. ``new_worker`` creates the worker of the start command."""
 
     def __init__(self, channel: Channel, order: StartCommand, new_worker: NewWorker) -> None:
         self._channel = channel
@@ -111,11 +111,11 @@ class ServedWorker:
         self._lifecycle.listen(lambda *_: self._stirs.set())
 
     def serve(self) -> None:
-        """Until the worker has ended."""
+        """Run until the worker has ended."""
         failure: BaseException | None = None
         try:
             failure = self._run()
-        except Exception as exc:  # noqa: BLE001  told to the instance, which raises it
+        except Exception as exc:  # noqa: BLE001  sent to the instance, which raises it
             failure = exc
         if failure is not None:
             _add_trace(failure)
@@ -123,19 +123,19 @@ class ServedWorker:
         self._channel.close()
 
     def _run(self) -> BaseException | None:
-        listener = lambda told: self._channel.send_if_room("restore", told)  # noqa: E731
+        listener = lambda progress: self._channel.send_if_room("restore", progress)  # noqa: E731
         worker = self._new_worker(self._order, self._lifecycle, listener)
         worker.pause(self._order.is_paused)
         runs = threading.Thread(target=worker.run, name="logstate-worker", daemon=True)
-        tells = threading.Thread(
-            target=self._tell, args=(worker,), name="logstate-tell", daemon=True
+        reports = threading.Thread(
+            target=self._report, args=(worker,), name="logstate-report", daemon=True
         )
         runs.start()
-        tells.start()
+        reports.start()
         with ThreadPoolExecutor(_READERS, "logstate-read") as readers:
             self._listen(worker, readers)
         runs.join(_LAST_COMMIT_S)
-        tells.join(_LOOK_S * _EVERY)
+        reports.join(_LOOK_S * _EVERY)
         return worker.failure
 
     def _listen(self, worker: LocalWorker, readers: ThreadPoolExecutor) -> None:
@@ -154,37 +154,39 @@ class ServedWorker:
             elif kind == "pause":
                 worker.pause(content)
             elif kind == "group_view":
-                worker.know(content)
-            elif kind == "company":
-                worker.meet(content)
+                worker.update_group_view(content)
+            elif kind == "siblings":
+                worker.update_siblings(content)
             elif kind == "ask":
                 readers.submit(self._answer, answers, *content)
 
     def _answer(self, answers: Answers, number: int, asked: bytes) -> None:
-        """What is asked and answered has objects of the user's in it: whatever they do when they
-        are made again concerns whoever asks, and nobody who only passes it on.
+        """Answer a question.
+
+        Questions and answers contain user objects: exceptions from unpickling them are for the
+        client that asked, not for this process.
         """
         try:
             answer = dumps(answers.to(number, _question(asked)))
             self._channel.send("answer", (number, True, answer))
-        except Exception as exc:  # noqa: BLE001  raised where it was asked
+        except Exception as exc:  # noqa: BLE001  raised in the process that asked
             if not isinstance(exc, LogstateError):
                 _add_trace(exc)
             self._channel.send("answer", (number, False, dumps(_travelling(exc))))
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ reports
 
-    def _tell(self, worker: LocalWorker) -> None:
-        told: WorkerReport | None = None
+    def _report(self, worker: LocalWorker) -> None:
+        sent: WorkerReport | None = None
         looks = 0
         while True:
             is_last = worker.is_finished
             report = report_of(worker)
             if is_last or looks % _EVERY == 0:
                 self._channel.send("metrics", figures_of(worker.metrics))
-            if is_last or looks % _EVERY == 0 or report.without_figures() != told:
+            if is_last or looks % _EVERY == 0 or report.without_figures() != sent:
                 self._channel.send("report", report)
-                told = report.without_figures()
+                sent = report.without_figures()
             if is_last:
                 return
             looks += 1
@@ -193,7 +195,7 @@ class ServedWorker:
 
 
 def report_of(worker: LocalWorker) -> WorkerReport:
-    """How things stand with a worker."""
+    """Return the current report of a worker."""
     counts = worker.task_counts()
     return WorkerReport(
         facts=worker.facts(),
@@ -220,16 +222,16 @@ def _question(asked: bytes) -> Question:
 
 
 def _add_trace(failure: BaseException) -> None:
-    """The place where it was raised does not travel by itself."""
+    """Add the traceback as a note, because it is not pickled with the exception."""
     trace = "".join(traceback.format_exception(failure))
     failure.add_note(f"in a worker process:\n{trace}")
 
 
 def _travelling(failure: BaseException) -> Exception:
-    """The failure as it can be sent: exceptions of others need not be made for that."""
+    """Return the failure in a form that can be pickled; not all exceptions can."""
     try:
         again = loads(dumps(failure))
-    except Exception:  # noqa: BLE001  whatever their constructors raise
+    except Exception:  # noqa: BLE001  constructors may raise anything
         again = None
     if isinstance(again, Exception) and isinstance(failure, Exception):
         return failure

@@ -1,4 +1,4 @@
-"""The workers of an Application: one thread of this process, or several processes."""
+"""Create the workers of an Application: one thread of this process, or several processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def new_workers(
     clock: Clock | None,
     lifecycle: Lifecycle,
 ) -> LocalWorker | WorkerProcesses:
-    """The workers that the settings ask for. ``target`` is the topology as it was given."""
+    """Create the workers for the settings. ``target`` is the topology as it was given."""
     if settings.workers == 1:
         cluster, clock = cluster or settings.cluster(), clock or SystemClock()
         return LocalWorker(
@@ -33,8 +33,8 @@ def new_workers(
         )
     if cluster is not None or clock is not None:
         raise ConfigError(
-            f"workers={settings.workers} are processes of their own, and cluster= or clock= is an"
-            " object of this one. Leave it out, or test with workers=1: results are the same"
+            f"workers={settings.workers} are separate processes, but cluster= or clock= is an"
+            " object of this process. Leave it out, or test with workers=1: results are the same"
         )
 
     def clean_up() -> None:

@@ -1,7 +1,7 @@
 """The ``logstate`` command.
 
-What a command found goes to standard output (``--json`` for programs), progress and errors go to
-standard error. An error of ours ends with status 1 and its own sentence, without a traceback.
+Results go to standard output (``--json`` for programs), progress and errors to standard error. An
+error of the library ends with status 1 and its message, without a traceback.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from logstate.cli.shared.printing import fail, print_text
 from logstate.cli.stores import cut, export, get, stores, tail
 from logstate.contracts.errors import LogstateError
 
-#: what goes wrong is told once, by the error; `run` says where its log goes
+#: errors are printed once, by the command; `run` configures its own log
 _NOBODY = logging.NullHandler()
-#: what a write to standard output ends with where the device is full
+#: errors of a write to standard output if the device is full
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
@@ -92,7 +92,7 @@ def options(
 
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
-    if sys.stdout is None:  # closed by the shell, as by >&-
+    if sys.stdout is None:  # closed by the shell, for example with >&-
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for good
     try:
         try:
@@ -104,6 +104,6 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _NOT_WRITTEN:
             raise
-        # The interpreter writes what is left at its end, and would fail once more.
+        # The interpreter flushes the rest at its end, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail(f"not all of the output could be written: {error.strerror}. Give it more room")
+        fail(f"not all of the output could be written: {error.strerror}. Free some space")

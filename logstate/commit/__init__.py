@@ -1,6 +1,6 @@
-"""Commit: what must happen in order, as one list of steps.
+"""Commit: everything that must happen in order, as one list of steps.
 
-Imports task, topics and what is below them; never restore or queries. `transaction` is the
-producer, `output_buffer` says where outputs go meanwhile, `maintenance` what is done between
-commits. Start with `commit`.
+Imports task, topics and the layers below; never restore or queries. `transaction` has the producer,
+`output_buffer` handles outputs during a commit, `maintenance` does the work between commits. Start
+with `commit`.
 """

@@ -1,22 +1,23 @@
-"""The commit, as one list of steps. Everything that must happen in order happens here.
+"""The commit as one list of steps. Everything that must happen in order happens here.
 
-    0  check ownership: every partition of the commit belongs to this member, since the same epoch
-    1  emit what was held back for the commit; take out outputs, writes, offsets, clocks: ONE cut
-    2  produce what is left of the outputs, and the changelog records of every changed row; what is
-       processed from here on belongs to the next one: its outputs wait in memory
+    0  check ownership: this member has owned every partition of the commit since the same epoch
+    1  emit results buffered for the commit; take out outputs, writes, offsets, clocks: ONE cut
+    2  produce the remaining outputs, and the changelog records of all changed rows; records
+       processed from now on belong to the next commit: their outputs are buffered in memory
     3  flush: delivery reports give the changelog positions
-    4  check ownership again; write the rows that have no changelog beside the local rows of their
+    4  check ownership again; write the rows without a changelog next to the local rows of their
        task; add ALL input offsets of every task, each with its cut
     5  commit the transaction
-    6  only now the rows become the committed view; RocksDB takes them over later, in one write
-    7  the outputs that waited begin the next transaction
+    6  only now the rows become the committed view; RocksDB gets them later, in one write
+    7  the buffered outputs begin the next transaction
 
 Between 2 and 7 records may be processed (:mod:`logstate.commit.in_flight_commit`).
 A crash between any two steps leaves either everything of the commit or nothing of it on the log:
-before 5 the transaction is aborted (by the next owner of its id, or its time-out), after 5 the
-changelogs hold what the local rows lack, and a replay from the stored position brings it.
+before 5 the transaction is aborted (by the next owner of its id, or its timeout); after 5 the
+changelogs have the rows that are missing locally, and a replay from the stored position restores
+them.
 
-State is exactly-once whatever the guarantee: changelogs, repartition records and offsets are always
+State is exactly-once with either guarantee: changelogs, repartition records and offsets are always
 in the transaction. ``at_least_once`` only sends OUTPUTS through a plain producer, visible at once.
 """
 
@@ -37,19 +38,19 @@ from logstate.task.task_commit import TaskCommit, processor_times
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.reached_stores import feeding
 
-#: changelog records produced before others get their turn: half a millisecond
+#: changelog records produced before other work gets a turn: half a millisecond
 _RECORDS_AT_ONCE = 1_000
-#: a place to interrupt a commit at; not a call
+#: a step at which a commit may be interrupted; it makes no call
 PAUSE = Step("pause_commit", lambda: None)
 
 
 class CommitReport(NamedTuple):
-    """What a commit did, for metrics."""
+    """The result of a commit, for metrics."""
 
-    #: (task id, store) -> records logged
+    #: (task id, store) -> number of changelog records
     changelog_records: Mapping[tuple[str, str], int]
     offsets: Mapping[TopicPartition, int]
-    #: the metadata with them, and by task what did not fit there
+    #: the metadata committed with the offsets, and by task the cut records that did not fit there
     metadata: Mapping[TopicPartition, str] = {}
     cut_records: Mapping[str, bytes] = {}
 
@@ -68,7 +69,7 @@ class Committer:
         self._consumer = consumer
         self._transactions = transactions
         self.output_buffer = OutputBuffer(plan, transactions, outputs)
-        #: sub-topologies whose tasks record in the cuts topic what they have read
+        #: sub-topologies whose tasks record their inputs in the cuts topic
         self._feeding = feeding(plan)
         self._member_id = ""
 
@@ -116,20 +117,23 @@ class Committer:
         epoch_of: Mapping[TopicPartition, int],
         member_id: str,
     ) -> None:
-        """Group metadata fences members, not owners: the broker would accept offsets of partitions
-        this member no longer owns, so the check is ours. ``member_id`` is whom they were given to.
+        """Raise AbortableError if this member no longer owns the partitions.
+
+        Group metadata fences members, not owners: the broker would accept offsets of partitions
+        that this member no longer owns, so this check is necessary. ``member_id``: the member that
+        the partitions were assigned to.
         """
         if self._consumer.member_id() != member_id:
             raise AbortableError(
-                "this worker is no longer the group member its tasks were given to"
+                "this worker is no longer the group member that its tasks were assigned to"
             )
         for owned in tasks:
             assert owned.stage is not Stage.CLOSED, owned.task_id
             for partition in owned.partitions:
                 if epoch_of.get(partition) != owned.epoch:
                     raise AbortableError(
-                        f"task {owned.task_id} no longer owns {partition} since the assignment it"
-                        " was started for"
+                        f"task {owned.task_id} no longer owns {partition} since the assignment that"
+                        " it was started for"
                     )
 
     def _produce_changelogs(
@@ -160,7 +164,7 @@ class Committer:
     def _positions(
         self, commit: TaskCommit, delivered: Mapping[TopicPartition, int]
     ) -> dict[str, int]:
-        """Changelog positions after this commit, of the stores that wrote."""
+        """Return the changelog positions of the stores that wrote in this commit."""
         positions = {}
         for store in commit.changes.writes:
             spec = self._plan.topology.stores[store]
@@ -230,5 +234,7 @@ class Committer:
 
 
 def _untimed(timestamp: int | None) -> int:
-    """Of a changelog record: None means "stamp it yourself", which is what 0 says to the client."""
+    """Return a changelog record's timestamp; None means the current time, which the client sets for
+    0.
+    """
     return 0 if timestamp is None else NO_TIMESTAMP

@@ -1,8 +1,8 @@
-"""A commit that goes on while records are processed.
+"""A commit that continues while records are processed.
 
-How it works. The commit is a list of steps (:mod:`logstate.commit.commit`). Those that await the
-brokers run in another thread, and the commit stands still until they are done; every other step
-runs on the worker's thread, between two of its turns.
+The commit is a list of steps (:mod:`logstate.commit.commit`). Steps that wait for the brokers run
+in another thread, and the commit is suspended until they are done; every other step runs in the
+worker thread, between two of its turns.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class InFlightCommit:
-    """One commit, from its first step to its end, its failure or its being given up."""
+    """One commit, from its first step to its end, its failure or its abandonment."""
 
     def __init__(self, steps: Steps[CommitReport], background: Background) -> None:
         self._steps = steps
         self._background = background
-        #: the step to be made next, and its call where that has begun
+        #: the next step, and its call if that has begun
         self._step: Step | None = None
         self._pending: Pending | None = None
 
     def advance(self, *, waits: bool) -> Steps[CommitReport | None]:
-        """Go on to the end, or without ``waits`` to a pause, or a call that has to be waited for.
+        """Continue to the end, or without ``waits`` to a pause or a call that must be waited for.
 
-        None while it is under way. Raises what made it fail; call neither method then.
+        Returns None while it is in flight. Raises the error of the commit; call neither method
+        then.
         """
         try:
             step = next(self._steps) if self._step is None else self._step
@@ -53,9 +54,9 @@ class InFlightCommit:
             return stop.value  # type: ignore[no-any-return]
 
     def abandon(self) -> Steps[None]:
-        """Stop it: no further call is made, and none is left running.
+        """Stop the commit: no further call is made, and none is left running.
 
-        A transaction whose commit was under way may be committed nevertheless.
+        A transaction whose commit was in flight may still be committed.
         """
         pending, self._pending = self._pending, None
         if pending is not None and self._step is not None:
@@ -66,7 +67,7 @@ class InFlightCommit:
         self._steps.close()
 
     def _begun(self, step: Step, *, waits: bool) -> Step | None:
-        """The step, if its result is there or may be waited for; its call is begun otherwise."""
+        """Return the step if its result is available or may be waited for; else begin its call."""
         if self._pending is None:
             if waits:
                 return step

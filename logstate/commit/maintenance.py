@@ -1,4 +1,4 @@
-"""What a worker does between commits that no result depends on: applying, freeing, purging."""
+"""Work of a worker between commits that no result depends on: applying, freeing, purging."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
 
-#: Rows are evicted down to the first share of the bound, and only if an exact count finds more than
-#: the second: at least a quarter of the bound is added between two counts of all rows.
+#: Rows are evicted down to the first share of the limit, and only if an exact count exceeds the
+#: second: at least a quarter of the limit is added between two counts of all rows.
 _EVICTED_TO, _EVICTED_FROM = 0.5, 0.75
 #: a tenth of the default commit interval
 _ENCODE_INTERVAL_MS = 100
@@ -26,7 +26,7 @@ _CHECK_INTERVAL_MS = 1_000
 
 
 class Maintenance:
-    """Decides when committed rows reach the local store and when internal records go."""
+    """Decides when committed rows reach the local store and when internal records are deleted."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Maintenance:
         self._config = config
         self._clock = clock
         self._on_apply = on_apply
-        #: when the rows of a task have waited long enough
+        #: when the rows of a task must be applied
         self._due_ms: dict[TaskId, float] = {}
         self._last_purge_ms = clock.monotonic_ms()
         #: how far changelogs could have been trimmed at the last purge
@@ -50,8 +50,8 @@ class Maintenance:
     def apply_if_due(self, tasks: Sequence[OwnedTask], now_ms: float) -> None:
         """Write committed rows to the local stores, rarely: the changelog is the durable copy.
 
-        Call it right after a commit of the tasks: it proves that their rows are at the end of their
-        changelogs now, which is stored even where there are none to write.
+        Call it right after a commit of the tasks: this proves that their rows are at the end of
+        their changelogs now, which is stored even if there are no rows to write.
         """
         config = self._config
         wall_clock_ms = self._clock.wall_clock_ms()
@@ -66,7 +66,7 @@ class Maintenance:
             waiting_rows += rows
             waiting_bytes += state.unapplied_bytes
             is_time = now_ms >= due
-            # Below 0 after a clock was set back: what it said before would count as young for long.
+            # Below 0 after a clock was set back: the earlier value would count as recent for long.
             age_ms = wall_clock_ms - state.meta.caught_up_at_ms
             is_stale = not 0 <= age_ms < config.idle_commit_interval_ms
             applies = (
@@ -97,22 +97,22 @@ class Maintenance:
             self._on_apply(self._clock.monotonic_ms() - began_ms)
 
     def _bound_caches(self, states: Sequence[TaskState]) -> None:
-        """Keep the clean rows of all tasks together within one bound."""
+        """Keep the clean rows of all tasks together within one limit."""
         bound = self._config.cache_bytes
         if sum(state.cached_bytes() for state in states) <= bound:
             return
         held = sum(state.recount_cached() for state in states)
         before = held + 1
-        # Repeated where the newest rows are the larger ones. Pending rows cannot be evicted.
+        # Repeated if the newest rows are larger. Pending rows cannot be evicted.
         while bound * _EVICTED_FROM < held < before:
             for state in states:
                 state.evict_cached(1 - bound * _EVICTED_TO / held)
             before, held = held, sum(state.cached_bytes() for state in states)
 
     def check_state(self, tasks: Sequence[OwnedTask]) -> None:
-        """Look once a second whether the local state of running tasks is still there.
+        """Check once a second whether the local state of running tasks still exists.
 
-        Raises StateDirectoryError where it was deleted: the databases would notice it with the
+        Raises StateDirectoryError if it was deleted: the databases would notice that only with the
         next file that they open, many seconds later.
         """
         now_ms = self._clock.monotonic_ms()
@@ -121,9 +121,9 @@ class Maintenance:
             self._check_state([owned.task_id for owned in tasks])
 
     def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
-        """Encode rows in a moment in which there is nothing else to do: commits get shorter.
+        """Encode rows while the worker is idle, which makes commits shorter.
 
-        Not at every such moment: a row that changes again is encoded again.
+        Not every time: a row that changes again is encoded again.
         """
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._last_encoded_ms >= _ENCODE_INTERVAL_MS:
@@ -134,10 +134,10 @@ class Maintenance:
     def purge(
         self, admin: Admin, plan: BoundPlan, tasks: Sequence[OwnedTask], now_ms: float
     ) -> Steps[None]:
-        """Delete records nobody will read again; failing to is not fatal, only wasteful.
+        """Delete records that will not be read again; a failure is not fatal, only wasteful.
 
-        Windows go one interval after they have expired: whoever reads the stores at a cut that was
-        the newest a moment ago sees them yet. It needs the DELETE permission on internal topics.
+        Windows are deleted one interval after they have expired: readers of the stores at a recent
+        cut still see them. It needs the DELETE permission on internal topics.
         """
         if now_ms - self._last_purge_ms < self._config.purge_interval_ms:
             return
@@ -155,18 +155,18 @@ class Maintenance:
 
 
 def _weight(state: TaskState) -> tuple[int, int]:
-    """Whichever bound is reached, the task that has most of it is near the top of the other."""
+    """The task with the largest share of one limit is among the largest of the other."""
     return state.unapplied_bytes, state.unapplied_rows()
 
 
 def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
-    """Repartition records that are committed as processed."""
+    """Return the committed offsets of repartition topics."""
     offsets = owned.task.committed_offsets.items()
     return [(tp, offset) for tp, offset in offsets if tp.topic in plan.repartition_topics]
 
 
 def _expired(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
-    """Changelog records of windows that have expired."""
+    """Return the changelog offsets below which windows have expired."""
     state, partition = owned.task.state, owned.task_id.partition
     return [
         (TopicPartition(topic, partition), offset)

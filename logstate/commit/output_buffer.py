@@ -1,12 +1,12 @@
-"""Where outputs go: to the brokers at once, or into memory while a commit is under way.
+"""Send outputs to the brokers at once, or buffer them in memory while a commit is in flight.
 
-Theory. Records are processed while a commit waits for the brokers, and what they produce must not
-become part of it: the transaction stays open until its commit has been carried out. So from `defer`
-to `release` the records of the transaction wait in memory and are the first of the next one.
-At-least-once outputs go on, but not too many of them while those of the commit are delivered: the
-producer tells when nothing at all is left to deliver, which might be never.
+Records are processed while a commit waits for the brokers, and their outputs must not become part
+of it: the transaction stays open until the commit has finished. So from `defer` to `release`
+records for the transaction are buffered in memory and are the first of the next one. At-least-once
+outputs are still sent, but only a limited number while those of the commit are delivered: the
+producer only reports when nothing at all is left to deliver, which might never happen.
 
-Invariant: between `defer` and `release` nothing is added to the transaction from here.
+Invariant: between `defer` and `release` this module adds nothing to the transaction.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from logstate.contracts.clients import PlainProducer, Step, Steps
 from logstate.contracts.records import ProducedFields, ProducedRecord
 from logstate.topics.bound_plan import BoundPlan
 
-#: event time 0 would be replaced by the current time on its way through the client
+#: the client would replace event time 0 by the current time
 NO_TIMESTAMP = -1
 _ONE_MS = 1
-#: fields of a record by number: by name they cost twice as much, and this runs for every record
+#: record fields by number: access by name costs twice as much, and this runs for every record
 _topic_of = itemgetter(0)
 _TIMESTAMP = ProducedRecord._fields.index("timestamp")
-#: at-least-once outputs sent while those of a commit are waited for
+#: at-least-once outputs sent while those of a commit are being delivered
 _SENT_BEHIND_MAX = 200
 
 
 class OutputBuffer:
-    """Outputs of one worker. ``plain`` None puts all of them into the transaction."""
+    """Outputs of one worker. ``plain`` None: all of them go into the transaction."""
 
     def __init__(
         self, plan: BoundPlan, transactions: Transactions, plain: PlainProducer | None
@@ -38,26 +38,26 @@ class OutputBuffer:
         self._plan = plan
         self._transactions = transactions
         self._plain = plain
-        #: what waits for the next transaction; None where nothing has to
+        #: outputs for the next transaction; None if they need not be buffered
         self._deferred: list[ProducedFields] | None = None
-        #: what waits until the plain producer has delivered; None where it is not waited for
+        #: outputs buffered until the plain producer has delivered; None if there is no such wait
         self._deferred_plain: list[ProducedFields] | None = None
         self._sent_behind = 0
 
     @property
     def deferred_total(self) -> int:
-        """Records that wait in memory."""
+        """Number of buffered records."""
         return len(self._deferred or ()) + len(self._deferred_plain or ())
 
     def send(self, records: Sequence[ProducedFields]) -> Steps[None]:
-        """Send outputs, so that they travel while processing goes on; or keep them for later."""
+        """Send outputs without waiting for their delivery, or buffer them."""
         if not records:
             return
         wired = [r if r[_TIMESTAMP] else self._wired(r) for r in records]
         if self._plain is None:
             yield from self._send_in_transaction(wired)
             return
-        # Asked once per topic, not per record: mostly there is just the one.
+        # Checked once per topic, not per record: usually there is just one.
         topics = set(map(_topic_of, wired))
         internal_topics = {topic for topic in topics if self._plan.is_internal(topic)}
         external = wired
@@ -74,13 +74,13 @@ class OutputBuffer:
             yield Step("produce_plain", self._plain.produce, (external,))
 
     def defer(self) -> None:
-        """All outputs of the commit were sent; later ones belong to the next transaction."""
+        """Begin buffering: later outputs belong to the next transaction."""
         self._deferred = []
         if self._plain is not None:
             self._deferred_plain, self._sent_behind = [], 0
 
     def flush(self) -> Steps[None]:
-        """Wait for the delivery of at-least-once outputs; what waited behind them is sent."""
+        """Wait for the delivery of at-least-once outputs, then send those buffered meanwhile."""
         if self._plain is not None:
             yield Step("flush_plain", self._plain.flush, awaits_brokers=True)
             deferred, self._deferred_plain = self._deferred_plain, None
@@ -88,13 +88,13 @@ class OutputBuffer:
                 yield Step("produce_plain", self._plain.produce, (deferred,))
 
     def release(self) -> Steps[None]:
-        """The commit is over: what was deferred begins the next transaction."""
+        """End buffering: the buffered outputs begin the next transaction."""
         deferred, self._deferred = self._deferred, None
         if deferred:
             yield from self._transactions.produce(deferred)
 
     def discard(self) -> None:
-        """What produced the deferred records is undone: they are made again."""
+        """Drop buffered records: their processing is undone, and the replay produces them again."""
         self._deferred = self._deferred_plain = None
 
     def _send_in_transaction(self, records: list[ProducedFields]) -> Steps[None]:
@@ -104,7 +104,7 @@ class OutputBuffer:
             yield from self._transactions.produce(records)
 
     def _wired(self, record: ProducedFields) -> ProducedFields:
-        """A record of event time 0, as it travels."""
+        """Return a record of event time 0 with the timestamp that is sent."""
         is_internal = self._plan.is_internal(record[0])
         timestamp = NO_TIMESTAMP if is_internal else _ONE_MS
         return ProducedRecord._make(record)._replace(timestamp=timestamp)

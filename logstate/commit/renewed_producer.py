@@ -1,8 +1,8 @@
-"""The producer of at-least-once outputs, made anew when its client is of no more use.
+"""The producer of at-least-once outputs, recreated when its client is unusable.
 
-A client that has met a fatal error says so to every later call. The transactional one is replaced
-by whoever fences with its successor; this one replaces itself: what it had taken and not delivered
-is not committed, so the replay sends it again.
+A client returns the same fatal error for every later call. The transactional producer is replaced
+when its successor fences it; this one replaces itself: records that it has not delivered are not
+committed, so the replay sends them again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RenewedProducer:
-    """A :class:`PlainProducer`; ``make`` makes its client."""
+    """A :class:`PlainProducer`; ``make`` creates its client."""
 
     def __init__(self, make: Callable[[], PlainProducer]) -> None:
         self._make = make

@@ -1,15 +1,15 @@
-"""The one transactional producer of a worker, from fencing to replacement.
+"""The transactional producer of a worker, from fencing to replacement.
 
-Theory. A transaction is opened lazily with its first record. Whatever does not end it quickly and
-cleanly makes its producer unusable: librdkafka retries the end of a transaction silently, and a
-late duplicate could end the NEXT one (KIP-890 part 2 is not implemented there). So after any
-failure or slowness the producer object is dropped and a new one with the same transactional id is
-initialised: that bumps the epoch, which fences every request still under way, and waits until the
-old transaction is decided.
+A transaction is opened lazily with its first record. Unless it ends quickly and without error, its
+producer is unusable: librdkafka retries the end of a transaction silently, and a late duplicate
+could end the NEXT one (KIP-890 part 2 is not implemented there). So after any failure or slowness
+the producer object is dropped and a new one with the same transactional id is initialized: this
+increments the epoch, which fences every request in flight, and waits until the old transaction has
+ended.
 
 Invariants:
-1. no producer is used after an error that was not a passing one;
-2. `abandon` leaves no open transaction of this worker behind, or raises.
+1. no producer is used after a non-temporary error;
+2. `abandon` leaves no open transaction of this worker, or raises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from logstate.contracts.records import ProducedFields, TopicPartition
 _LOGGER = logging.getLogger(__name__)
 
 _ALONE_ATTEMPTS_MAX = 20
-#: A process that stood still for longer than the time-out is fenced as well, and may be again.
+#: A process that was suspended for longer than the timeout is fenced too, maybe repeatedly.
 _ALONE_FENCES_MAX = 4
 
 
@@ -45,7 +45,7 @@ class Transactions:
         self.is_open = False
 
     def initialise(self) -> Steps[None]:
-        """Make a producer and fence every earlier one of this id."""
+        """Create a producer and fence every earlier one of this id."""
         producer = yield Step(
             "new_producer", self._cluster.transactional_producer, (self.transactional_id,)
         )
@@ -58,9 +58,9 @@ class Transactions:
         self._producer = producer
 
     def is_ready(self, *, quietly: bool = False) -> Steps[bool]:
-        """Whether there is a producer; tries again where the last one could not be replaced.
+        """Return True if there is a producer; retries if the last one could not be replaced.
 
-        ``quietly``: the brokers are away, and that has been said.
+        ``quietly``: the brokers are unavailable, and that has been logged.
         """
         if self._producer is None:
             try:
@@ -68,13 +68,13 @@ class Transactions:
             except RetriableError as exc:
                 level = logging.DEBUG if quietly else logging.WARNING
                 _LOGGER.log(
-                    level, "there is no producer yet, and nothing runs without: %s", text_of(exc)
+                    level, "there is no producer yet, nothing can be processed: %s", text_of(exc)
                 )
                 return False
         return True
 
     def produce(self, records: Sequence[ProducedFields]) -> Steps[None]:
-        """Hand records over, opening the transaction if need be."""
+        """Produce records, opening the transaction if necessary."""
         if records:
             yield from self.begin()
             yield Step("produce", self._live.produce, (records,))
@@ -86,23 +86,23 @@ class Transactions:
             self.is_open = True
 
     def flush(self) -> Steps[dict[TopicPartition, int]]:
-        """Wait for delivery; next offsets after what was delivered to explicit partitions."""
+        """Wait for delivery; return the next offsets of explicit partitions."""
         delivered = yield Step("flush", self._live.flush, awaits_brokers=True)
         return delivered  # type: ignore[no-any-return]
 
     def commit(
         self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
     ) -> Steps[None]:
-        """Add the offsets and commit. Any error leaves the outcome open: call `abandon`."""
+        """Add the offsets and commit. After any error the outcome is unknown: call `abandon`."""
         found = (offsets, group_metadata)
         yield Step("send_offsets", self._live.send_offsets, found, awaits_brokers=True)
         yield from self._end()
 
     def commit_alone(self, records: Sequence[ProducedFields]) -> Steps[None]:
-        """Records that belong to no task (the manifest), in a transaction of their own.
+        """Commit records that belong to no task (the manifest) in a separate transaction.
 
-        Written again after a failure; the last of many failures is raised. Who is fenced again and
-        again has a living rival: they would fence each other for ever.
+        Retried after a failure; the last of many failures is raised. A process that is fenced
+        repeatedly has a live rival: they would fence each other forever.
         """
         fenced = 0
         for attempt in range(1, _ALONE_ATTEMPTS_MAX + 1):
@@ -114,8 +114,8 @@ class Transactions:
                 if fenced > _ALONE_FENCES_MAX:
                     raise FencedError(
                         f"another process uses the transactional id {self.transactional_id!r} right"
-                        f" now ({exc}). Two instances were probably given copies of one state"
-                        " directory: give each its own"
+                        f" now ({exc}). Two instances probably have copies of one state directory:"
+                        " give each a separate one"
                     ) from exc
                 yield from self.abandon()
             except (AbortableError, RetriableError):
@@ -135,7 +135,7 @@ class Transactions:
             yield from self._replace()
 
     def abandon(self) -> Steps[None]:
-        """Leave the transaction uncommitted, if its commit had not been decided already."""
+        """Leave the transaction uncommitted, unless its commit has been decided already."""
         if self._producer is None:
             yield from self.initialise()
             return

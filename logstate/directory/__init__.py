@@ -1,10 +1,10 @@
-"""The directory: how the instances of an application know of each other.
+"""The directory: how the instances of an application know each other.
 
-A compacted topic, ``<application id>-logstate-instances``, holds one entry per instance that asked
-for it: its address, its tasks, how far they are. Each instance writes its own and reads all of
-them, in a thread of its own, outside of transactions and off the path of records.
+A compacted topic, ``<application id>-logstate-instances``, has one entry per instance with the
+directory enabled: its address, its tasks and their progress. Each instance writes its entry and
+reads all entries, in a separate thread, outside of transactions and off the record path.
 
-Imports contracts only. `entries` has the format, `known_instances` decides who owns what,
-`claims` what an instance says of itself, `directory_link` reads and writes, `onlooker` is who looks
-at it from outside. Start with `known_instances`.
+Imports contracts only. `entries` defines the format, `known_instances` decides who owns what,
+`claims` numbers an instance's claims, `directory_link` reads and writes, `instance_info` reads it
+from outside. Start with `known_instances`.
 """

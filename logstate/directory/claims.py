@@ -1,9 +1,9 @@
-"""What an instance claims: its address and its tasks, each with a number. Pure.
+"""The claims of an instance: its address and its tasks, each with a number.
 
-A new claim has a higher number than every claim on the same thing that the instance has heard of,
-so it beats those of who had it before, also of one that does not know yet that it has lost it.
-Where two claim with one number, because neither had heard of the other, the one whose record is the
-later in the log sees that and claims anew. The first one does not, so they do not race.
+A new claim has a higher number than every claim on the same thing that the instance has read, so it
+takes precedence over the previous owner's, even if that has not noticed its loss yet. If two
+instances claim with the same number, because neither had read the other's claim, the one whose
+record is later in the log claims again. The first one does not, so they do not race.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Claims:
         self._numbers: dict[str, int] = {}
 
     def of(self, names: Iterable[str], now_ms: float) -> dict[str, int]:
-        """The numbers for what it has now; what it has no more is given up."""
+        """Return the numbers for the given names; drop claims on other names."""
         self._numbers = {name: self._number(name, now_ms) for name in names}
         return dict(self._numbers)
 

@@ -1,8 +1,8 @@
-"""An instance's own thread to the directory: it writes what is true here, and reads the rest.
+"""The thread of an instance that writes its directory entry and reads the other entries.
 
-It has a producer and a consumer of its own, outside of transactions and of the group: whatever
-happens to them, records are processed. Where the brokers cannot be reached it tries again; by then
-the entries it has read count no more, and questions get an error instead of a guess.
+It has a separate producer and consumer, outside of transactions and of the group: record processing
+does not depend on them. While the brokers cannot be reached it retries; the entries that it has
+read expire meanwhile, and queries get an error instead of outdated information.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ HEARTBEAT_MS = 1_000
 _POLL_S = 0.1
 _BATCH = 1_000
 _RETRY_S = 1.0
-#: a clean end may wait so long for the brokers to take its tombstone
+#: how long a clean stop may wait until the brokers have its tombstone
 _LAST_WORD_S = 3.0
 
 
 @dataclass(frozen=True)
 class DirectoryTopic:
-    """The topic, as it is made where it is missing."""
+    """The directory topic, and its settings if it must be created."""
 
     application_id: str
     replication_factor: int
@@ -52,15 +52,15 @@ class DirectoryTopic:
 
     @property
     def partition(self) -> TopicPartition:
-        """Its only one."""
+        """Its only partition."""
         return TopicPartition(instances_topic(self.application_id), 0)
 
     def new(self) -> NewTopic:
-        """Compacted: of each instance the last entry stays."""
+        """Return the topic to create: compacted, so the last entry of each instance remains."""
         config = {
             "cleanup.policy": "compact",
             "message.timestamp.type": "CreateTime",
-            # An entry a second: a start reads what was not compacted yet.
+            # There is an entry per second: a start reads those that are not compacted yet.
             "segment.bytes": "16777216",
             "segment.ms": "600000",
             "min.cleanable.dirty.ratio": "0.1",
@@ -69,7 +69,7 @@ class DirectoryTopic:
         return NewTopic(self.partition.topic, 1, self.replication_factor, config)
 
     def ensure(self, admin: Admin) -> None:
-        """Make it, or check the one that is there; raises TopicError."""
+        """Create the topic, or check the existing one; raise TopicError."""
         name = self.partition.topic
         if name not in admin.describe_topics([name]):
             admin.create_topics([self.new()])
@@ -77,21 +77,22 @@ class DirectoryTopic:
         if partitions != 1:
             raise TopicError(
                 f"internal topic {name!r} has {partitions} partitions and needs 1: entries of"
-                " instances are compared by their order in the log. Stop all instances, delete it,"
-                " and start them again; nothing else is kept there"
+                " instances are compared by their order in the log. Stop all instances, delete the"
+                " topic, and start them again; it contains nothing else"
             )
 
 
 class DirectoryLink:
-    """See the module. ``describe`` tells the entry of now; its claims are made here.
+    """Runs the thread. ``describe`` returns the current entry; its claims are added here.
 
-    ``listened`` is called in its thread, again and again while it is in touch; ``told_to_stop``
-    with the entry of an instance that asked all others to stop, since this one began to listen.
+    ``listened`` is called in the thread repeatedly while the directory is available;
+    ``told_to_stop`` with the entry of an instance that requested that all others stop, since this
+    one began to listen.
 
-    ``token``: what all instances know. With one, entries are signed by it, and one that is not
-    counts for no address, no task and no request to stop: whoever can write to the topic could
-    have the token sent to an address, take tasks, or stop every instance. Without a token only an
-    instance that was heard of before, and is not silent, can ask others to stop.
+    ``token``: a secret of all instances. With a token, entries are signed with it, and an unsigned
+    entry counts for no address, no task and no stop request: otherwise any client that can write to
+    the topic could redirect the token to an address, take tasks, or stop every instance. Without a
+    token only an instance with recent heartbeats can request that others stop.
     """
 
     def __init__(
@@ -111,22 +112,22 @@ class DirectoryLink:
         self._describe = describe
         self._listened = listened
         self._told_to_stop = told_to_stop
-        #: what was said before this offset was said to those who were there then
+        #: requests before this offset were for the instances of that time
         self._since: int | None = None
-        #: what comes next in the topic
+        #: next offset of the topic
         self._position = 0
-        #: instances whose records this version ignores: each is told once
+        #: instances whose records this version ignores: each is logged once
         self._ignored: set[str] = set()
-        #: its last words: why all instances are to stop, how long its members may be away
+        #: its final message: why all instances must stop, how long its members may be away
         self._stops_all = ""
         self._returns_within_ms = 0
         self.known = KnownInstances()
-        #: why it is not in touch with the directory; None while it is
+        #: why the directory is unavailable; None while it is available
         self.trouble: str | None = "the directory of the application has not been read yet"
         self.changed = threading.Condition()
         self._claims: Claims | None = None
-        self._told: InstanceEntry | None = None
-        self._told_ms = float("-inf")
+        self._written: InstanceEntry | None = None
+        self._written_ms = float("-inf")
         self._has_read_all = False
         self._is_stopping = False
         self._thread: threading.Thread | None = None
@@ -134,15 +135,17 @@ class DirectoryLink:
     # ------------------------------------------------------------------ from any thread
 
     def start(self) -> None:
-        """In a thread of its own."""
+        """Start the thread."""
         name = f"logstate-directory-{self._topic.application_id}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
         thread.start()
-        self._thread = thread  # one that the system refuses is not waited for
+        self._thread = thread  # a thread that could not start is not joined
 
     def stop(self, stops_all: str = "", returns_within_ms: int = 0) -> None:
-        """With a tombstone, where the brokers take it soon. ``stops_all``: why others end too;
-        ``returns_within_ms``: how long the group keeps the places of its members, 0: not at all.
+        """Stop, and write a tombstone if the brokers respond soon.
+
+        ``stops_all``: why other instances must stop as well; ``returns_within_ms``: how long the
+        group keeps the membership of its members, 0: not at all.
         """
         self._stops_all = stops_all
         self._returns_within_ms = returns_within_ms
@@ -150,7 +153,7 @@ class DirectoryLink:
         if self._thread is not None:
             self._thread.join(_LAST_WORD_S)
 
-    # ------------------------------------------------------------------ its own thread
+    # ------------------------------------------------------------------ in its thread
 
     def _run(self) -> None:
         while not self._is_stopping:
@@ -160,7 +163,7 @@ class DirectoryLink:
                 self._lost(str(exc))
                 pause(_RETRY_S, lambda: self._is_stopping)
             except Exception as exc:
-                _LOGGER.exception("the directory of the instances failed; it is tried again")
+                _LOGGER.exception("the directory of the instances failed and will be retried")
                 self._lost(f"{type(exc).__name__}: {exc}")
                 pause(_RETRY_S, lambda: self._is_stopping)
 
@@ -183,28 +186,28 @@ class DirectoryLink:
             self._has_read_all = False
             self._since = end if self._since is None else self._since
             if end < self._position:
-                self._begin_anew()
+                self._restart()
             past = LogTime()
             while not self._is_stopping and (consumer.position(partition) or 0) < end:
                 self._listen(consumer, past)
             self.known.have_been_silent(past.silences(), self._clock.monotonic_ms())
             self._has_read_all = True
-            self._listened()  # a new producer takes half a second to write its first entry
+            self._listened()  # a new producer needs half a second to write its first entry
             producer = self._cluster.plain_producer()
             clients.callback(_closed, producer)
             while not self._is_stopping:
-                self._tell(producer)
+                self._write(producer)
                 self._listen(consumer)
                 self._listened()
-            self._say_goodbye(producer)
+            self._write_tombstone(producer)
 
     def _listen(self, consumer: LogConsumer, past: LogTime | None = None) -> None:
-        """``past``: is told the entries that were there before this reader."""
+        """``past``: receives the entries from before the start of this reader."""
         partition = self._topic.partition
         polled = consumer.poll(_BATCH, _POLL_S)
         if polled.out_of_range:
-            self._begin_anew()
-            raise LogstateError(f"{partition} was made anew; it is read again")
+            self._restart()
+            raise LogstateError(f"{partition} was recreated; it is read again")
         self._position = consumer.position(partition) or 0
         now = self._clock.monotonic_ms()
         for record in polled.records.get(partition, ()):
@@ -225,19 +228,19 @@ class DirectoryLink:
                     self.known.expect(entry, now)
                 if entry.stops_all:
                     self._asked_to_stop(entry, offset, may_stop=may_stop)
-            if self._told is not None and instance == self._told.instance:
+            if self._written is not None and instance == self._written.instance:
                 self._has_come_back()
         if polled.records:
             with self.changed:
                 self.changed.notify_all()
 
     def _asked_to_stop(self, entry: InstanceEntry, offset: int, *, may_stop: bool) -> None:
-        """An old record that was written again names a position before this one listened."""
+        """A repeated old record has a position from before this instance began to listen."""
         is_new = not self._token or entry.position >= (self._since or 0)
         if may_stop and is_new:
             self._told_to_stop(entry)
             return
-        why = "it was written for an earlier run" if may_stop else "its writer is not known"
+        why = "it was written for an earlier run" if may_stop else "its writer is unknown"
         _LOGGER.warning(
             "a request to stop all instances is ignored: %s (offset %d of %s, instance %.100r)."
             " Another program can write to the topic; see docs/queries.md about tokens",
@@ -254,7 +257,7 @@ class DirectoryLink:
         if self._is_first(instance):
             _LOGGER.warning(
                 "instance %.100r has no address and no tasks here: offset %d of %s is not signed"
-                " with the token of Serving. It has another token, or an earlier version of"
+                " with the token of Serving. It has a different token or an earlier version of"
                 " logstate, or another program wrote it",
                 instance,
                 offset,
@@ -262,7 +265,7 @@ class DirectoryLink:
             )
 
     def _is_first(self, instance: str) -> bool:
-        """Whether an instance is told about: each once, and no more than there can be."""
+        """Return True if an instance has not been logged yet; limits the number of messages."""
         if instance in self._ignored or len(self._ignored) >= INSTANCES_MAX:
             return False
         self._ignored.add(instance)
@@ -271,44 +274,44 @@ class DirectoryLink:
     def _ignore(self, instance: str, offset: int) -> None:
         if not self.known.has_heard(instance) and self._is_first(instance):
             _LOGGER.warning(
-                "instance %.100r is ignored: offset %d of %s is no entry that this version reads;"
-                " a newer version of logstate wrote it, or another program",
+                "instance %.100r is ignored: offset %d of %s is not an entry that this version can"
+                " read; a newer version of logstate or another program wrote it",
                 instance,
                 offset,
                 self._topic.partition,
             )
 
-    def _begin_anew(self) -> None:
-        """The topic is another one: all that it has was said since this instance listens."""
+    def _restart(self) -> None:
+        """The topic was recreated: all its records were written since this instance listens."""
         self.known.forget()
         self._since = self._position = 0
 
     def _has_come_back(self) -> None:
-        """Its own entry came out of the log: so did those of all others that it must know."""
+        """Its own entry was read from the log, and so were all earlier entries of the others."""
         if self._has_read_all:
             self.trouble = None
 
-    def _tell(self, producer: PlainProducer) -> None:
+    def _write(self, producer: PlainProducer) -> None:
         now, entry = self._clock.monotonic_ms(), self._claimed()
-        told = self._told
-        is_news = told is None or entry.without_figures() != told.without_figures()
-        if not is_news and now - self._told_ms < entry.heartbeat_ms:
+        written = self._written
+        is_news = written is None or entry.without_figures() != written.without_figures()
+        if not is_news and now - self._written_ms < entry.heartbeat_ms:
             return
         records = [self._record(entry.instance, self._encoded(entry))]
         records += [self._record(gone, None) for gone in self.known.abandoned(now)]
         producer.produce(records)
         producer.flush()
-        self._told, self._told_ms = entry, now
+        self._written, self._written_ms = entry, now
 
     def _encoded(self, entry: InstanceEntry) -> bytes:
-        """As it is written, signed where there is a token."""
+        """Encode the entry, and sign it if there is a token."""
         value = encode_entry(msgspec.structs.replace(entry, position=self._position))
         if not self._token:
             return value
         return signed(value, self._token, self._topic.application_id)
 
     def _claimed(self) -> InstanceEntry:
-        """What is true now, with the numbers of its claims."""
+        """Return the current entry with the numbers of its claims."""
         entry, now = self._describe(), self._clock.monotonic_ms()
         if self._claims is None:
             self._claims = Claims(entry.instance, self.known)
@@ -320,18 +323,18 @@ class DirectoryLink:
         }
         return msgspec.structs.replace(entry, claim=numbers[address], tasks=tasks)
 
-    def _say_goodbye(self, producer: PlainProducer) -> None:
-        if self._told is None:
+    def _write_tombstone(self, producer: PlainProducer) -> None:
+        if self._written is None:
             return
-        told = msgspec.structs.replace(
-            self._told,
+        last = msgspec.structs.replace(
+            self._written,
             group_members=self._describe().group_members,
             stops_all=self._stops_all[:STOP_TEXT_MAX],
             returns_within_ms=self._returns_within_ms,
         )
-        has_words = told.stops_all or told.returns_within_ms
-        last_words = [self._record(told.instance, self._encoded(told))] if has_words else []
-        producer.produce([*last_words, self._record(told.instance, None)])
+        has_words = last.stops_all or last.returns_within_ms
+        last_words = [self._record(last.instance, self._encoded(last))] if has_words else []
+        producer.produce([*last_words, self._record(last.instance, None)])
         producer.flush()
 
     def _record(self, instance: str, value: bytes | None) -> ProducedRecord:

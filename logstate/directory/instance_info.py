@@ -1,9 +1,10 @@
-"""A look at the directory from outside: who is there, who fell silent, who has which task.
+"""Read the directory from outside: which instances are alive or silent, and who has which task.
 
-An onlooker has no clock in common with the instances. What it reads first was said at some time;
-whoever is heard again while it looks is alive, and whoever misses as many heartbeats as cost an
-instance its place is silent: those before the look count, where others have told of the time since
-(:mod:`log_time`). So a look lasts about a heartbeat, and up to five where nobody has.
+An observer has no common clock with the instances. Entries that it reads first have an unknown age.
+An instance that writes during the observation is alive; one that misses as many heartbeats as would
+expire its entry is silent. Missed heartbeats from before the observation count if later entries of
+others show how much time has passed (:mod:`log_time`). So an observation lasts about one heartbeat,
+and up to five if no other instance has written.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _POLL_S = 0.1
 
 
 class InstanceInfo(NamedTuple):
-    """One instance, by what it said of itself last."""
+    """One instance with its last entry."""
 
     entry: InstanceEntry
-    #: False: it missed its heartbeats while it was looked at, and has not said that it ends
+    #: False: it missed its heartbeats during the observation and wrote no tombstone
     is_alive: bool
 
 
@@ -36,25 +37,25 @@ class TaskInfo(NamedTuple):
     """One task of an application."""
 
     task: str
-    #: ``running`` and the like, as its owner says; None where nobody has it
+    #: ``running`` and the like, as reported by its owner; None if it has no owner
     stage: str | None
-    #: the owner's id; None: nobody, or not known
+    #: the owner's id; None: no owner, or unknown
     instance: str | None
-    #: records between its positions and the ends of its inputs; None: not known
+    #: records between its positions and the ends of its inputs; None: unknown
     lag: int | None
     #: records of its changelogs that are still to be replayed
     restore_records: int
     is_readable: bool
-    #: other instances that keep its rows
+    #: other instances with a standby
     standbys: tuple[str, ...]
-    #: why the owner is not known; empty where it is
+    #: why the owner is unknown; empty if it is known
     remark: str
 
 
 def look(application_id: str, cluster: Cluster, admin: Admin, clock: Clock) -> list[InstanceInfo]:
-    """Every instance that has not ended cleanly, by their ids; writes nothing.
+    """Return every instance that has not stopped cleanly, by id; writes nothing.
 
-    None at all where the application never had a directory.
+    Empty if the application never had a directory.
     """
     partition = TopicPartition(instances_topic(application_id), 0)
     if partition.topic not in admin.describe_topics([partition.topic]):
@@ -107,8 +108,9 @@ def _listened(
 
 
 def tasks_of(seen: Sequence[InstanceInfo]) -> list[TaskInfo]:
-    """Every task that is known of, in their order: those of live instances, and those that, by the
-    number of partitions that anybody told, nobody has.
+    """Return all known tasks in order: those of live instances, and those without an owner.
+
+    Tasks without an owner follow from the reported partition counts.
     """
     known = KnownInstances()
     alive = [one.entry for one in seen if one.is_alive]

@@ -1,10 +1,10 @@
-"""Who is there, and who owns a task, by what was read of the directory. Pure.
+"""Track which instances are alive and which one owns a task, from the records of the directory.
 
-Reader and writers have no clock in common. An entry counts for as long as its heartbeats come, by
-the reader's monotonic clock, and of those that were there before it by what the log tells of the
-time between them; who owns a task is decided by numbers (:mod:`claims`), never by times.
+Reader and writers have no common clock. An entry counts as long as its heartbeats arrive, by the
+reader's monotonic clock; for entries from before its start, the log shows how much time has passed
+between them. The owner of a task is decided by claim numbers (:mod:`claims`), never by times.
 
-Every change replaces the map of entries as a whole: any thread may ask while one thread reads.
+Every change replaces the whole map of entries: any thread may query while one thread reads.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from typing import NamedTuple
 
 from logstate.directory.entries import ADDRESS, InstanceEntry, MemberEntry, decode_entry
 
-#: an entry counts no more after so many heartbeats that did not come
+#: an entry expires after this many missed heartbeats
 MISSED_MAX = 5
-#: after so many nobody expects that instance back: whoever sees it may delete the entry
+#: after this many the instance is not expected back: any instance may delete the entry
 ABANDONED_MISSED = 600
-#: so many are known at a time: anybody who can write to the topic can make some up
+#: maximum number of instances, because any client with write access could invent some
 INSTANCES_MAX = 1_000
 
 
 @dataclass(frozen=True)
 class Heard:
-    """An entry, and when it was heard."""
+    """An entry, and when it was read."""
 
     entry: InstanceEntry
     at_ms: float
     offset: int
-    #: claim -> offset of the record that made it first, in this number
+    #: claim -> offset of the first record with this number
     since: Mapping[str, int]
     is_trusted: bool = True
 
     def missed(self, now_ms: float) -> float:
-        """Heartbeats that did not come."""
+        """Return the number of missed heartbeats."""
         return (now_ms - self.at_ms) / self.entry.beat_ms
 
 
 class Expected(NamedTuple):
-    """A static member of an instance that has ended, until it counts no more."""
+    """A static member of a stopped instance, until its membership expires."""
 
     entry: InstanceEntry
     member: MemberEntry
@@ -51,14 +51,14 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who owns a task; ``entry`` None, and ``reason`` why that is not known."""
+    """The owner of a task; if ``entry`` is None, ``reason`` says why it is unknown."""
 
     entry: InstanceEntry | None
     reason: str = ""
 
 
 class _Live(NamedTuple):
-    """Instances that count, as long as nothing is heard and the time is within these two."""
+    """Live instances, valid until a record is read or the time leaves this range."""
 
     heard: Mapping[str, Heard]
     from_ms: float
@@ -67,11 +67,11 @@ class _Live(NamedTuple):
 
 
 class KnownInstances:
-    """The directory as it was read so far."""
+    """The contents of the directory so far."""
 
     def __init__(self) -> None:
         self._heard: Mapping[str, Heard] = {}
-        #: static members that are expected back: ``group.instance.id`` -> whose they were
+        #: static members that are expected back: ``group.instance.id`` -> their instance
         self._expected: Mapping[str, Expected] = {}
         self._live = _Live(self._heard, inf, -inf, ())
 
@@ -86,18 +86,18 @@ class KnownInstances:
         *,
         is_trusted: bool = True,
     ) -> InstanceEntry | None:
-        """A record of the topic, and the entry that it is; one that was read before, by a reader
-        that begins again, counts for nothing.
+        """Process a record of the topic and return its entry; None if it is not one.
 
-        Of an entry that is not trusted no claim counts. Where there are too many instances, one
-        that is new is ignored, unless it takes the place of one that is silent.
+        A record that was read before, by a reader that starts again, has no effect. The claims of
+        an untrusted entry do not count. If there are too many instances, a new one is ignored,
+        unless it replaces a silent one.
         """
         before = self._heard.get(instance)
         if before is not None and offset <= before.offset:
             return None
         is_kept = before is not None and before.is_trusted and before.missed(now_ms) <= MISSED_MAX
         if is_kept and not is_trusted:
-            return None  # what that instance wrote itself counts
+            return None  # only entries written by that instance itself count
         others = {key: one for key, one in self._heard.items() if key != instance}
         entry = None if value is None else decode_entry(value)
         if entry is None or entry.instance != instance:
@@ -118,39 +118,41 @@ class KnownInstances:
         return entry
 
     def has_heard(self, instance: str) -> bool:
-        """Whether an entry of it was read last, and no end, nor what this version ignores."""
+        """Return True if its last record was an entry that this version understands."""
         return instance in self._heard
 
     def is_heard_lately(self, instance: str, now_ms: float) -> bool:
-        """Whether an instance was heard of, and its heartbeats have come since."""
+        """Return True if the instance is known and its heartbeats have arrived since."""
         heard = self._heard.get(instance)
         return heard is not None and heard.missed(now_ms) <= MISSED_MAX
 
     def expect(self, entry: InstanceEntry, now_ms: float) -> None:
-        """These were the last words of an instance whose static members come back."""
+        """Expect the static members of an instance back after its final message."""
         until_ms = now_ms + entry.returns_within_ms
         members = {one.instance_id: one for one in entry.group_members if one.instance_id}
         more = {name: Expected(entry, one, until_ms) for name, one in members.items()}
         self._expected = {**self._expected, **more}
 
     def have_been_silent(self, silences: Mapping[str, float], now_ms: float) -> None:
-        """For how many milliseconds, as the log told a reader that came later (:mod:`log_time`)."""
+        """Apply the silences, in ms, that the log showed a reader that came later
+        (:mod:`log_time`).
+        """
         self._heard = {
             name: replace(one, at_ms=min(one.at_ms, now_ms - silences.get(name, 0.0)))
             for name, one in self._heard.items()
         }
 
     def forget(self) -> None:
-        """The topic was made anew, and its offsets begin again."""
+        """Forget all entries, because the topic was recreated and its offsets begin again."""
         self._heard = {}
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ queries
 
     def live(self, now_ms: float) -> tuple[InstanceEntry, ...]:
-        """Instances that count, by their ids: heard of lately, at an address that is theirs.
+        """Return live instances by id: with recent heartbeats, and owners of their addresses.
 
-        Those that answer nowhere count as well: they have tasks. A read of a key asks several
-        times, so what was found is kept for as long as it stays true.
+        Includes instances without an address: they have tasks. A read of a key calls this several
+        times, so the result is cached as long as it is valid.
         """
         live = self._live
         if live.heard is not self._heard or not live.from_ms <= now_ms <= live.until_ms:
@@ -158,12 +160,14 @@ class KnownInstances:
         return live.entries
 
     def present(self, now_ms: float) -> list[InstanceEntry]:
-        """Everybody who was heard of lately, by their ids, whoever has the address."""
+        """Return all instances with recent heartbeats by id, regardless of addresses."""
         return [one.entry for _, one in sorted(_lately(self._heard, now_ms).items())]
 
     def members(self, now_ms: float) -> list[tuple[InstanceEntry, MemberEntry]]:
-        """Of the group, with their instances: those that were heard of lately, and static ones of
-        which the group keeps the place.
+        """Return the members of the group with their instances.
+
+        These are members of instances with recent heartbeats, and static members that the group
+        keeps.
         """
         found = [(entry, one) for entry in self.present(now_ms) for one in entry.group_members]
         there = {one.instance_id for _, one in found}
@@ -175,22 +179,22 @@ class KnownInstances:
         return [*found, *away]
 
     def present_members(self, now_ms: float) -> frozenset[str]:
-        """Transactional ids of instances that were heard of lately."""
+        """Return the transactional ids of instances with recent heartbeats."""
         return frozenset(chain(*(one.members for one in self.present(now_ms))))
 
     def silent_members(self, now_ms: float) -> frozenset[str]:
-        """Transactional ids of instances that ended without a word, and are nobody else's now."""
+        """Return the transactional ids of silent instances that no present instance uses."""
         lately = _lately(self._heard, now_ms)
         silent = [one.entry.members for key, one in self._heard.items() if key not in lately]
         return frozenset(chain(*silent)) - self.present_members(now_ms)
 
     def silent_ms(self, instance: str, now_ms: float) -> float:
-        """How long ago an instance was heard of; endless where it never was."""
+        """Return the time since the last entry of an instance; infinite if it is unknown."""
         heard = self._heard.get(instance)
         return float("inf") if heard is None else max(0.0, now_ms - heard.at_ms)
 
     def owner(self, task: str, now_ms: float) -> Owner:
-        """Who owns a task: of those that count, who claimed it with the highest number."""
+        """Return the owner of a task: the live instance with the highest claim number."""
         live = self.live(now_ms)
         claimed = [entry for entry in live if task in entry.tasks]
         if not claimed:
@@ -199,28 +203,30 @@ class KnownInstances:
         first, *others = (entry for entry in claimed if entry.tasks[task].claim == highest)
         if others:
             both = ", ".join(sorted(entry.address for entry in (first, *others)))
-            return Owner(None, f"task {task} is claimed by {both}; it is on its way to one of them")
+            return Owner(None, f"task {task} is claimed by {both}; it is moving to one of them")
         if first.address and sum(entry.address == first.address for entry in live) > 1:
             return Owner(
                 None,
                 f"two instances claim the address {first.address}, and task {task} belongs to one"
-                " of them. Give each an address of its own with advertised=",
+                " of them. Give each a unique address with advertised=",
             )
         return Owner(first)
 
     def task_count(self, sub_topology: int, now_ms: float) -> int | None:
-        """Partitions of a sub-topology, as somebody told them; None before."""
+        """Return the reported partition count of a sub-topology; None before a report."""
         counts = (entry.task_counts.get(sub_topology) for entry in self.live(now_ms))
         return max((count for count in counts if count is not None), default=None)
 
     def highest_claim(self, name: str) -> int:
-        """The highest number anybody gave for a task or an address, alive or not; 0: nobody."""
+        """Return the highest claim number for a task or an address, live or not; 0 without
+        claims.
+        """
         return max((one.entry.claims().get(name, 0) for one in self._heard.values()), default=0)
 
     def is_second(self, instance: str, name: str, number: int, now_ms: float) -> bool:
-        """Whether another one that lives made the same claim, with this number, earlier.
+        """Return True if another live instance made the same claim with this number earlier.
 
-        The order is that of the log, which all agree about.
+        The order in the log decides, which is the same for all readers.
         """
         own = self._heard.get(instance)
         if own is None or own.entry.claims().get(name) != number:
@@ -232,7 +238,7 @@ class KnownInstances:
         )
 
     def abandoned(self, now_ms: float) -> list[str]:
-        """Instances that ended without a word, long ago."""
+        """Return instances that have been silent for long."""
         return [k for k, one in self._heard.items() if one.missed(now_ms) > ABANDONED_MISSED]
 
     # ------------------------------------------------------------------ pieces
@@ -243,15 +249,15 @@ class KnownInstances:
             last = max(gone, key=lambda one: one.at_ms)
             silent_s = (now_ms - last.at_ms) / 1000
             return (
-                f"task {task} was with {last.entry.address}, which has not been heard of for"
-                f" {silent_s:.1f} s; the group gives it to another instance"
+                f"task {task} was on {last.entry.address}, which has not been heard from for"
+                f" {silent_s:.1f} s; the group will assign it to another instance"
             )
-        known = ", ".join(entry.address for entry in self.live(now_ms)) or "nobody"
-        return f"no instance claims task {task}; heard of lately: {known}"
+        known = ", ".join(entry.address for entry in self.live(now_ms)) or "none"
+        return f"no instance claims task {task}; instances with recent heartbeats: {known}"
 
 
 def address_claim(address: str) -> str:
-    """The name of the claim of an address."""
+    """Return the name of the claim of an address."""
     return ADDRESS + address
 
 

@@ -1,12 +1,12 @@
-"""How long instances have been silent, as far as the directory itself tells. Pure.
+"""Estimate how long instances have been silent, from the directory log alone.
 
-A reader that has just come has no clock in common with those who wrote what it reads. But each of
-them has one in common with itself: between two of its entries passed what its times say, and who
-wrote nothing meanwhile was silent for as long, at least.
+A new reader has no common clock with the writers of the entries. But each writer's clock shows how
+much time has passed between two of its entries, and an instance that wrote nothing meanwhile was
+silent for at least that long.
 
-A clock that is set forward tells of time that has not passed, so between two entries of an instance
-no more counts than it may take for the second one. A log that was compacted has fewer entries, and
-tells of less.
+A clock that is set forward shows time that has not passed, so the time between two entries of an
+instance is limited to the expected time of the second one. A compacted log has fewer entries, and
+shows less time.
 
 >>> from logstate.directory.entries import InstanceEntry
 >>> time = LogTime()
@@ -22,35 +22,35 @@ from typing import NamedTuple
 
 from logstate.directory.entries import InstanceEntry
 
-#: heartbeats that may lie between two entries of an instance which is in touch
+#: maximum number of heartbeats between two entries of a connected instance
 _HEARTBEATS_BETWEEN = 2
 
 
-class _Told(NamedTuple):
+class _LastEntry(NamedTuple):
     """The last entry of an instance."""
 
-    #: of this log
+    #: time of this log
     at_ms: float
-    #: by the clock of its writer
+    #: time of the writer's clock
     written_ms: int
 
 
 class LogTime:
-    """Of one reading, in the order of the log."""
+    """The time of one reading, in the order of the log."""
 
     def __init__(self) -> None:
-        #: that has passed since the first entry, at least
+        #: minimum time that has passed since the first entry
         self._ms = 0.0
-        self._last: dict[str, _Told] = {}
+        self._last: dict[str, _LastEntry] = {}
 
     def heard(self, entry: InstanceEntry, written_ms: int) -> None:
-        """An entry, and its record's time."""
+        """Process an entry, and the timestamp of its record."""
         before = self._last.get(entry.instance)
         if before is not None:
             between_ms = min(written_ms - before.written_ms, _HEARTBEATS_BETWEEN * entry.beat_ms)
             self._ms = max(self._ms, before.at_ms + between_ms)
-        self._last[entry.instance] = _Told(self._ms, written_ms)
+        self._last[entry.instance] = _LastEntry(self._ms, written_ms)
 
     def silences(self) -> dict[str, float]:
-        """Instance -> for how many milliseconds it had written nothing at the end."""
-        return {instance: self._ms - told.at_ms for instance, told in self._last.items()}
+        """Return for each instance how many ms it had written nothing at the end."""
+        return {instance: self._ms - last.at_ms for instance, last in self._last.items()}

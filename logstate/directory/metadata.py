@@ -1,4 +1,4 @@
-"""Who has a store, and who has a key of it: Kafka Streams' metadata of interactive queries."""
+"""Metadata for interactive queries, as in Kafka Streams: who has a store, and a key of it."""
 
 from __future__ import annotations
 
@@ -15,63 +15,64 @@ from logstate.directory.known_instances import KnownInstances, Owner
 
 @dataclass(frozen=True)
 class StreamsMetadata:
-    """One instance of the application, as it told of itself last."""
+    """One instance of the application, from its last entry."""
 
-    #: of this run of it
+    #: id of this run of the instance
     instance: str
-    #: where it answers, as ``http://host:port``
+    #: ``http://host:port`` for queries
     host: str
     rack: str
     version: str
-    #: slots of workers, and their transactional ids
+    #: number of worker slots, and their transactional ids
     workers: int
     members: tuple[str, ...]
-    #: stores of which it has partitions, with these; of global ones every instance has all
+    #: its stores with their partitions here; every instance has all global stores
     state_stores: Mapping[str, tuple[int, ...]]
     #: task -> its stage, lag and positions
     tasks: Mapping[str, TaskEntry]
-    #: tasks of others whose state it copies -> offsets of changelogs that it lacks; None: not known
+    #: standbys of other instances' tasks -> lag in changelog offsets; None: unknown
     standbys: Mapping[str, int | None]
-    #: what it has counted since its start
+    #: counters since its start
     figures: InstanceMetrics
-    #: since it was heard of, by the clock of whoever asks
+    #: time since its last entry, by the local clock
     silent_ms: float
 
 
 @dataclass(frozen=True)
 class KeyQueryMetadata:
-    """Who has a key."""
+    """The owner of a key."""
 
     active_host: str
     instance: str
     partition: int
-    #: as Kafka Streams shows it, ``0_3``
+    #: task id in the format of Kafka Streams, ``0_3``
     task: str
-    #: whether it answers now; else it restores
+    #: whether it answers now; otherwise it is restoring
     is_readable: bool
-    #: instances that copy the task's state
+    #: instances with a standby of the task
     standby_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class StorePlace:
-    """Which sub-topology has a store, and how its keys become bytes."""
+    """The sub-topology of a store, and the encoding of its keys."""
 
     name: str
     sub_topology: int
     is_global: bool
     encode_key: Callable[[Any], bytes]
-    #: the application itself put each key where its hash says
+    #: the application itself writes each key to the partition of its hash
     is_placed: bool = True
-    #: its tasks read whatever topics match, so there may be more of them later
+    #: its tasks read topics that match a pattern, so there may be more of them later
     reads_patterns: bool = False
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Finds owners. ``why_not`` says why the directory cannot be asked; None while it can.
+    """Finds owners. ``why_not`` returns why the directory is unavailable; None while it is
+    available.
 
-    From any thread; asks nobody.
+    Thread-safe; makes no requests.
     """
 
     places: Mapping[str, StorePlace]
@@ -80,11 +81,11 @@ class Lookup:
     why_not: Callable[[], str | None]
 
     def instances(self) -> list[StreamsMetadata]:
-        """Every instance that was heard of lately."""
+        """Return all instances with recent heartbeats."""
         return [self._metadata(entry) for entry in self.known.live(self.now_ms())]
 
     def of_store(self, store: str) -> list[StreamsMetadata]:
-        """The instances that have partitions of a store.
+        """Return the instances that have partitions of a store.
 
         Raises StoreUnavailableError for a name that the topology does not have.
         """
@@ -92,12 +93,13 @@ class Lookup:
         return [one for one in self.instances() if store in one.state_stores]
 
     def of_key(self, store: str, key: Any, partition: int | None = None) -> KeyQueryMetadata:
-        """The instance that has a key; ``partition`` where it is not the default one.
+        """Return the instance that has a key; ``partition`` if it is not the default one.
 
-        Where others write the input and place keys otherwise than by murmur2, it has another one.
+        If other programs write the input with a partitioner other than murmur2, the key is in
+        another partition.
 
-        Raises StoreUnavailableError, with the reason, where that is not known; SerdeError for a
-        key of another type.
+        Raises StoreUnavailableError, with the reason, if the owner is unknown; SerdeError for a key
+        of another type.
         """
         place = self.place(store)
         if partition is None:
@@ -105,33 +107,35 @@ class Lookup:
         return self.of_partition(place, partition)
 
     def partition_of_key(self, place: StorePlace, key: Any) -> int:
-        """By the default partitioner; raises as ``of_key`` does."""
+        """Apply the default partitioner; raises as ``of_key`` does."""
         return partition_of(self._encoded(place, key), self.task_count(place))
 
     def of_partition(self, place: StorePlace, partition: int) -> KeyQueryMetadata:
-        """The instance that has a partition of a store; raises as ``of_key`` does."""
+        """Return the instance that has a partition of a store; raises as ``of_key`` does."""
         self._check(place.name)
         task = f"{place.sub_topology}_{partition}"
-        if place.is_global:  # whoever is asked has all of it
-            found = Owner(next(iter(self.known.live(self.now_ms())), None), "nobody is there")
+        if place.is_global:  # every instance has all of it
+            found = Owner(next(iter(self.known.live(self.now_ms())), None), "no live instance")
         else:
             found = self.known.owner(task, self.now_ms())
         if found.entry is None:
             raise StoreUnavailableError(f"store {place.name!r}: {found.reason}. Try again")
         if not found.entry.address:
             raise StoreUnavailableError(
-                f"store {place.name!r}: task {task} is with instance {found.entry.instance}, which"
-                " answers nobody: give its Application serve= as well"
+                f"store {place.name!r}: task {task} is on instance {found.entry.instance}, which"
+                " does not serve queries: give its Application serve= as well"
             )
-        told = found.entry.tasks.get(task)
-        is_readable = told is None or told.is_readable
+        task_entry = found.entry.tasks.get(task)
+        is_readable = task_entry is None or task_entry.is_readable
         entry = found.entry
         return KeyQueryMetadata(
             entry.address, entry.instance, partition, task, is_readable, self._copies(task)
         )
 
     def copies(self, place: StorePlace, partition: int) -> list[tuple[str, str]]:
-        """Instance and address of those that copy a task and answer; who lacks least is first."""
+        """Return instance and address of serving standbys of a task, the one with the least lag
+        first.
+        """
         task = f"{place.sub_topology}_{partition}"
         found = [
             (lag, entry.instance, entry.address)
@@ -141,7 +145,7 @@ class Lookup:
         return [(instance, address) for _, instance, address in sorted(found)]
 
     def place(self, store: str) -> StorePlace:
-        """Where a store is in the topology; raises StoreUnavailableError where it is not."""
+        """Return the place of a store in the topology; raise StoreUnavailableError for others."""
         found = self.places.get(store)
         if found is None:
             raise StoreUnavailableError(
@@ -150,13 +154,12 @@ class Lookup:
         return found
 
     def task_count(self, place: StorePlace) -> int:
-        """How many partitions a store has."""
+        """Return the partition count of a store."""
         self._check(place.name)
         count = 1 if place.is_global else self.known.task_count(place.sub_topology, self.now_ms())
         if count is None:
             raise StoreUnavailableError(
-                f"store {place.name!r}: no instance has started yet that knows how many partitions"
-                " it has. Try again"
+                f"store {place.name!r}: no instance has reported its partition count yet. Try again"
             )
         return count
 
@@ -165,7 +168,7 @@ class Lookup:
     def _check(self, store: str) -> None:
         why = self.why_not()
         if why is not None:
-            raise StoreUnavailableError(f"store {store!r}: who has it is not known: {why}")
+            raise StoreUnavailableError(f"store {store!r}: the owner is unknown: {why}")
 
     def _copies(self, task: str) -> tuple[str, ...]:
         live = self.known.live(self.now_ms())
@@ -176,7 +179,7 @@ class Lookup:
             return place.encode_key(key)
         except Exception as exc:
             raise SerdeError(
-                f"store {place.name!r}: the key {key!r:.100} is not one of its keys:"
+                f"store {place.name!r}: the key {key!r:.100} does not fit its key serde:"
                 f" {type(exc).__name__}: {text_of(exc)}"
             ) from exc
 

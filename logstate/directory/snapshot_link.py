@@ -1,8 +1,8 @@
-"""A worker's ear for snapshots: orders go to its marks, what these note goes out.
+"""Receives snapshot requests for a worker, and sends the notes of its barriers.
 
-It has a thread and clients of its own, outside of transactions and of the group: whatever happens
-to them, records are processed, and a snapshot that is being taken meanwhile fails. What was said
-before it began to listen is none of its business: the next order says all there is to know.
+It has a separate thread and clients, outside of transactions and of the group: record processing
+does not depend on them, but a snapshot in progress fails with them. Messages from before it began
+to listen do not matter: the next request contains everything.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from logstate.contracts.topic_names import snapshots_topic
 _LOGGER = logging.getLogger(__name__)
 
 _POLL_S = 0.1
-#: while a snapshot is being taken
+#: poll timeout while a snapshot is being taken
 _ALERT_POLL_S = 0.002
 _BATCH = 1_000
-#: the first wait after a failure, and the longest
+#: the first wait after a failure, and the maximum
 _RETRY_S, _RETRY_MAX_S = 1.0, 30.0
 _END_S = 3.0
-#: nothing in it is worth more than a minute
+#: its records matter for a minute at most
 _CONFIG = {
     "cleanup.policy": "delete",
     "message.timestamp.type": "CreateTime",
@@ -50,7 +50,7 @@ _CONFIG = {
 
 
 class Ordered(Protocol):
-    """The marks of a worker, as far as its ear knows them."""
+    """The barriers of a worker as seen by this module."""
 
     wanted: SnapshotRequest | None
     notes: deque[SnapshotNote]
@@ -59,7 +59,7 @@ class Ordered(Protocol):
 
 @dataclass(frozen=True)
 class SnapshotsTopic:
-    """The topic, as it is made where it is missing."""
+    """The topic for snapshot messages, and its settings if it must be created."""
 
     application_id: str
     replication_factor: int = -1
@@ -67,25 +67,25 @@ class SnapshotsTopic:
 
     @property
     def partition(self) -> TopicPartition:
-        """Its only one."""
+        """Its only partition."""
         return TopicPartition(snapshots_topic(self.application_id), 0)
 
     def ensure(self, admin: Admin) -> None:
-        """Make it, unless it is there."""
+        """Create the topic if it is missing."""
         name = self.partition.topic
         if name not in admin.describe_topics([name]):
-            # What is promised to other topics of the application may be too much for this one.
+            # The settings of the application's other topics may be excessive for this one.
             factor, config = self.replication_factor, {**(self.overrides or {}), **_CONFIG}
             admin.create_topics([NewTopic(name, 1, factor, config)])
 
     def record(self, key: str, message: Message, now_ms: int) -> ProducedRecord:
-        """A message as it is written."""
+        """Return the record of a message."""
         topic, number = self.partition
         return ProducedRecord(topic, number, key.encode(), encode_message(message), now_ms)
 
 
 class SnapshotLink:
-    """See the module. ``marks`` are those of the worker that runs now; ``running`` its tasks."""
+    """Runs the thread. ``marks`` returns the current worker's barriers; ``running`` its tasks."""
 
     def __init__(
         self,
@@ -105,19 +105,19 @@ class SnapshotLink:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """In a thread of its own."""
+        """Start the thread."""
         name = f"logstate-snapshots-{self._topic.application_id}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
         thread.start()
-        self._thread = thread  # one that the system refuses is not waited for
+        self._thread = thread  # a thread that could not start is not joined
 
     def stop(self, *, waits: bool = True) -> None:
-        """From any thread."""
+        """Stop the thread. Called from any thread."""
         self._is_stopping = True
         if waits and self._thread is not None:
             self._thread.join(_END_S)
 
-    # ------------------------------------------------------------------ its own thread
+    # ------------------------------------------------------------------ in its thread
 
     def _run(self) -> None:
         wait_s = _RETRY_S
@@ -131,7 +131,7 @@ class SnapshotLink:
             except LogstateError as exc:
                 _LOGGER.debug("the topic of snapshots is unavailable, retrying: %s", text_of(exc))
             except Exception:
-                _LOGGER.exception("listening for snapshots failed; it is tried again")
+                _LOGGER.exception("listening for snapshots failed and will be retried")
             if not self._is_stopping:
                 pause(wait_s, lambda: self._is_stopping)
                 wait_s = min(_RETRY_MAX_S, 2 * wait_s)
@@ -158,11 +158,11 @@ class SnapshotLink:
         poll_s = 0.0 if answers else _POLL_S if marks.wanted is None else _ALERT_POLL_S
         polled = consumer.poll(_BATCH, poll_s)
         if polled.out_of_range:
-            raise LogstateError(f"{self._topic.partition} was made anew")
+            raise LogstateError(f"{self._topic.partition} was recreated")
         heard = [decode_message(r.value() or b"") for r in polled.records.get(self._where, ())]
         for order in heard:
             if isinstance(order, SnapshotRequest) and _counts(order, marks.wanted):
-                # First it holds, then it is said.
+                # The request must take effect before it is acknowledged.
                 marks.wanted = order
                 answers.append(Present(order.id, order.step, self._running(), dict(marks.shape)))
         if answers:
@@ -182,7 +182,7 @@ class SnapshotLink:
 
 
 def _counts(order: SnapshotRequest, newest: SnapshotRequest | None) -> bool:
-    """Of two who take snapshots the later one goes on; the end of the other is not its end."""
+    """Return True if a request counts: the later of two replaces the other, but not by its end."""
     return not order.is_over or newest is None or newest.id == order.id
 
 

@@ -1,7 +1,7 @@
-"""Restore: from an assigned task to a running one, by replaying its changelogs.
+"""Restore: bring an assigned task to running by replaying its changelogs.
 
-Imports task, topics and what is below them; never commit or queries. What decides is pure
-(`restore_plan`); `task_starter` goes through the stages, `committed_offsets` asks what was
-committed, `restore` replays, `open_transactions` ends those of dead workers. Start with
-`task_starter`.
+Imports task, topics and the layers below; never commit or queries. `restore_plan` makes the
+decisions without I/O, `task_starter` runs the stages, `committed_offsets` reads the committed
+offsets and cuts, `restore` replays changelogs, and `open_transactions` ends the transactions of
+dead workers. Start with `task_starter`.
 """

@@ -1,7 +1,7 @@
-"""Questions to the brokers that nobody waits for: asked in one turn, answered in a later one.
+"""Requests to the brokers that do not block: sent in one turn, answered in a later one.
 
-The calls are made on a thread of their own, one after the other; what follows from their answers is
-done by whoever asks. A question that is given up is answered to nobody.
+The calls run on a separate thread, one after the other; the caller processes their results. The
+results of an abandoned request are dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from logstate.contracts.clients import Background, Pending, Step, Steps
 
 
 class AsyncRequest:
-    """One at a time. ``background`` is made when it is needed first."""
+    """Runs one request at a time. ``background`` is called when it is first needed."""
 
     def __init__(self, background: Callable[[], Background]) -> None:
         self._background = background
@@ -23,13 +23,13 @@ class AsyncRequest:
 
     @property
     def is_under_way(self) -> bool:
-        """It was begun, and has not been answered."""
+        """True if the request was started and has not been answered yet."""
         return self._steps is not None
 
-    def go_on(self, begin: Callable[[], Steps[Any]], *, waits: bool) -> Steps[Any]:
-        """What the questions of ``begin`` come to; None while there is no answer.
+    def advance(self, begin: Callable[[], Steps[Any]], *, waits: bool) -> Steps[Any]:
+        """Start or continue the request ``begin`` and return its result; None while it is pending.
 
-        Begins them, or goes on with those under way. Raises what they raise, and is over then.
+        Raises the request's errors; the request is over then.
         """
         try:
             if self._steps is None:
@@ -41,16 +41,16 @@ class AsyncRequest:
                     return None
                 self._step = self._steps.send((yield step))
         except StopIteration as stop:
-            self.give_up()
+            self.abandon()
             return stop.value
         except BaseException:
-            self.give_up()
+            self.abandon()
             raise
 
     def _asked(self, *, waits: bool) -> Step | None:
-        """The call to be made now; None where it is being made."""
+        """Return the next call to make; None while it is running."""
         step = self._step
-        assert step is not None, "it was begun"
+        assert step is not None, "the request was started"
         if self._pending is None:
             if waits:
                 return step
@@ -60,6 +60,6 @@ class AsyncRequest:
         pending, self._pending = self._pending, None
         return Step(step.name, pending.result)
 
-    def give_up(self) -> None:
-        """Ask no further."""
+    def abandon(self) -> None:
+        """Drop the request."""
         self._steps = self._step = self._pending = None

@@ -1,18 +1,17 @@
-"""What was committed for a task: when the group's offsets are asked for, and oversized cuts.
+"""Read a task's committed offsets and cuts that are too long for offset metadata.
 
-The coordinator does not tell offsets that an open transaction may change: the question waits on the
-worker's own thread, and all its tasks with it. Where no task runs there is nothing better to do.
-Where tasks run, the first question is short, each following one longer, because a slow broker must
-be able to answer at all, and between two of them the tasks have nine times as long as the last
+The coordinator does not return offsets that an open transaction may change: the request blocks the
+worker thread and all its tasks. If no task runs, this does not matter. If tasks run, the first
+request has a short timeout and each following one a longer timeout, because a slow broker must be
+able to answer at all. Between two requests the tasks run for nine times as long as the last one
 took.
 
-A cut that is too long for the metadata of an offset lies in ``<application id>-cuts``, written in
-the same transaction. Whoever starts a task with such a cut needs the record that matches its
-committed offset. The topic is read forward as far as it can be read, once per turn and never again
-from its start; the last record of each task is kept. A record that lies behind an open transaction
-is read at a later turn.
+A cut that is too long for the metadata of an offset is written to ``<application id>-cuts`` in the
+same transaction. A task start with such a cut needs the record that matches the committed offset.
+The topic is read forward as far as possible, once per turn and never again from its start; the last
+record of each task is kept. A record behind an open transaction is read in a later turn.
 
-Invariant: while tasks run, at most a tenth of the time goes into unanswered questions.
+Invariant: while tasks run, at most a tenth of the time is spent on unanswered requests.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from logstate.contracts.errors import RestoreError, RetriableError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import cuts_topic
 
-#: one question where nothing else runs, and the longest there is
+#: timeout of a request if no task runs, and the maximum
 LONGEST_S = 0.5
-#: the first one where tasks run
+#: timeout of the first request if tasks run
 _FIRST_S = 0.05
-#: how long the tasks have, in times of what an unanswered question took
+#: time for the tasks after an unanswered request, as a multiple of its duration
 _REST = 9
 
 _BATCH = 1_000
-#: reads in one turn; records that are there come at once
+#: polls per turn; existing records arrive at once
 _POLLS_MAX = 20
 _POLL_S = 0.02
 
 
 class RequestPace:
-    """Times of the questions of one worker."""
+    """Limits how often and how long one worker requests committed offsets."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -49,9 +48,9 @@ class RequestPace:
         self._next_ms = float("-inf")
 
     def timeout_s(self, *, blocks_tasks: bool) -> float | None:
-        """How long a question may take now; None where it is not to be asked yet.
+        """Return the timeout of a request now; None if it is too early for one.
 
-        ``blocks_tasks``: tasks run, which would have to wait for the answer.
+        ``blocks_tasks``: tasks are running and would have to wait for the answer.
         """
         self._began_ms = self._clock.monotonic_ms()
         if not blocks_tasks:
@@ -59,34 +58,34 @@ class RequestPace:
         return self._timeout_s if self._began_ms >= self._next_ms else None
 
     def answered(self) -> None:
-        """The question was answered: the next one is the first of its kind."""
+        """Reset the pace after an answer."""
         self._timeout_s = _FIRST_S
         self._next_ms = float("-inf")
 
     def unanswered(self) -> None:
-        """The question timed out."""
+        """Slow the pace after a timeout."""
         now = self._clock.monotonic_ms()
         self._next_ms = now + _REST * (now - self._began_ms)
         self._timeout_s = min(LONGEST_S, 2 * self._timeout_s)
 
 
 class CutsReader:
-    """The cuts topic of one application, as one worker has read it so far."""
+    """Reads the cuts topic of an application for one worker."""
 
     def __init__(self, application_id: str, cluster: Cluster, admin: Admin) -> None:
         self._partition = TopicPartition(cuts_topic(application_id), 0)
         self._cluster = cluster
         self._admin = admin
         self._consumer: LogConsumer | None = None
-        #: it reads; one that was made and never assigned would bring nothing, for ever
+        #: an unassigned consumer would never return a record
         self._is_assigned = False
         self._position = 0
         self._last: dict[bytes, bytes] = {}
 
     def cut_of(self, task_id: TaskId, topic: str, offset: int) -> Steps[Cut]:
-        """The cut that belongs to a committed offset of an input topic of the task.
+        """Return the cut that belongs to a committed offset of an input topic of the task.
 
-        Raises RetriableError while it may still come, RestoreError once it cannot.
+        Raises RetriableError while it may still arrive, RestoreError if it cannot anymore.
         """
         found = self._known(task_id, topic, offset)
         if found is not None:
@@ -99,14 +98,15 @@ class CutsReader:
         raise RestoreError(
             f"task {task_id}: the clocks that belong to the committed offset {offset} of"
             f" {topic}-{task_id.partition} are not in {self._partition.topic!r}, where they were"
-            " written with it: that topic was truncated or recreated. Restore it. Without a"
-            " backup `logstate reset` begins anew: it deletes the state of all stores"
+            " written with it: that topic was truncated or recreated. Restore it from a backup."
+            " Without a backup, start from scratch: `logstate reset` deletes the state of all"
+            " stores"
         )
 
     def records(self) -> Steps[Mapping[bytes, bytes]]:
-        """The last record of each task, by its key.
+        """Return the last record of each task by its key.
 
-        Raises RetriableError while an open transaction may hide one.
+        Raises RetriableError while an open transaction may hide a record.
         """
         end = yield from self._read_to_end()
         self._check_read_to(end, "the records of tasks")
@@ -126,7 +126,7 @@ class CutsReader:
         return decode_cut_record(value, topic=topic, committed_offset=offset)
 
     def _read_to_end(self) -> Steps[int]:
-        """Read what there is; returns where the topic ends."""
+        """Read the available records; return the end offset of the topic."""
         ends = yield Step("end_offsets", self._admin.end_offsets, ([self._partition],))
         end: int = ends[self._partition]
         yield from self._read_on(end)
@@ -135,12 +135,12 @@ class CutsReader:
     def _check_read_to(self, end: int, what: str) -> None:
         if self._position < end:
             raise RetriableError(
-                f"{what} may be behind offset {self._position} of {self._partition}, where"
-                " somebody's transaction is open"
+                f"{what} may be after offset {self._position} of {self._partition}, where"
+                " a transaction is open"
             )
 
     def _read_on(self, end: int) -> Steps[None]:
-        """Read what there is up to ``end``; at most a moment."""
+        """Read the available records up to ``end``, for a short time at most."""
         if self._position >= end:
             return
         if self._consumer is None:
@@ -159,9 +159,9 @@ class CutsReader:
                 self._last[record.key()] = record.value()
             reached = yield Step("restore_position", consumer.position, (self._partition,))
             before, self._position = self._position, max(self._position, reached or 0)
-            if polled.out_of_range:  # deleted meanwhile, or created again: from the start
+            if polled.out_of_range:  # truncated or recreated meanwhile: start over
                 yield from self.close()
                 self._position = 0
                 return
             if before == self._position and polled.ends:
-                return  # all that is committed was read
+                return  # all committed records were read

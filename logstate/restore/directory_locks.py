@@ -1,9 +1,9 @@
-"""Directories of tasks that another worker on this machine has still open: they are waited for.
+"""Wait for directories of tasks that another worker on this machine still has open.
 
 Workers of one application share a state directory. A worker that was silent for too long has lost
-its tasks without knowing it, and closes them when it hears of it; until then the heir, if it has
-the same directory, cannot open them. That is no reason to end: it tries again, and says for whom
-it waits. Whoever waits for very long is told so by the error itself.
+its tasks without knowing it, and closes them when it is notified. Until then the next owner cannot
+open them if it has the same directory. This is not a fatal error: the next owner retries and logs
+which process it waits for. After a long wait the error is raised.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from logstate.task.owned_task import OwnedTask
 
 _LOGGER = logging.getLogger(__name__)
 
-#: between two attempts: opening costs questions to the brokers
+#: between two attempts: opening makes requests to the brokers
 _AGAIN_MS = 200.0
-#: a worker that is silent loses its tasks after 45 s by the brokers' default, and may have many
+#: a silent worker loses its tasks after 45 s by the brokers' default, and may have many
 _LONGEST_MS = 120_000.0
 
 
 @dataclass
 class _Wait:
-    """Of one assignment of a task: whoever is given it later waits anew. Times are monotonic."""
+    """The wait of one assignment of a task; a later assignment has its own. Times are monotonic."""
 
     owned: OwnedTask
     since_ms: float
@@ -34,24 +34,25 @@ class _Wait:
 
 
 class DirectoryLocks:
-    """See the module."""
+    """Schedules attempts to open task directories that are in use."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waits: dict[TaskId, _Wait] = {}
 
     def may_try(self, owned: OwnedTask) -> bool:
-        """Whether it is time to open the directory of a task, for the first time or again."""
+        """Return True if the directory of a task may be opened now, for the first time or again."""
         wait = self._of(owned)
         return wait is None or self._clock.monotonic_ms() >= wait.again_ms
 
     def wait(self, owned: OwnedTask, error: DirectoryInUseError) -> None:
-        """It is open elsewhere. Raises the error where that has lasted for too long."""
+        """Record that the directory is in use. Raises the error if that has lasted for too long."""
         now_ms = self._clock.monotonic_ms()
         wait = self._of(owned)
         if wait is None:
-            # Its text: who keeps an error keeps the frames that it came from, and in them the
-            # stores of this worker. A log that is kept would hold their directories for ever.
+            # Log the text, not the error: an error references its stack frames and thereby the
+            # stores
+            # of this worker. A log handler that keeps it would keep their directories open forever.
             _LOGGER.warning("task %s waits for its directory: %s", owned.task_id, str(error))
             wait = self._waits[owned.task_id] = _Wait(owned, now_ms)
         if now_ms - wait.since_ms >= _LONGEST_MS:
@@ -59,9 +60,9 @@ class DirectoryLocks:
         wait.again_ms = now_ms + _AGAIN_MS
 
     def opened(self, owned: OwnedTask) -> None:
-        """It is open here."""
+        """Record that the directory was opened."""
         if self._of(owned) is not None:
-            _LOGGER.info("task %s has its directory", owned.task_id)
+            _LOGGER.info("task %s has opened its directory", owned.task_id)
         self._waits.pop(owned.task_id, None)
 
     def _of(self, owned: OwnedTask) -> _Wait | None:

@@ -1,20 +1,20 @@
-"""Inputs that were read before and have no committed offset any more.
+"""Find inputs that the application has read before but that have no committed offset anymore.
 
-Offsets expire (``offsets.retention.minutes``) and are deleted by tools. An input whose offset is
-missing would be read from where its reset policy says: what it contributed to committed state
-would be counted again. That concerns more than the stores of the task that reads it: results of a
-task without stores may be counted behind a repartition topic.
+Offsets expire (``offsets.retention.minutes``) and tools delete them. An input without an offset
+would be read from where its reset policy points, and the records that already contributed to
+committed state would be counted again. This affects more than the stores of the task that reads the
+input: the results of a task without stores may be counted behind a repartition topic.
 
-An input without an offset may be new as well: a first start, a topic or a partition that was added.
-What tells them apart is in the logs, because the offsets are what is missing:
+An input without an offset may also be new: a first start, or an added topic or partition. The
+offsets are missing, so the logs must show the difference:
 
-- the stores of the task itself: their changelogs hold records, or rows without a changelog are on
-  the local disk, and the cuts of other inputs of the task do not exclude the topic (``was_read``);
-- stores beyond other topics: the task's record in the cuts topic names the input, which was written
-  in the transaction that committed its offsets, and records have passed the topics between them.
+- the task's own stores: their changelogs have records, or rows without a changelog are on the local
+  disk, and the cuts of the task's other inputs do not exclude the topic (``was_read``);
+- stores behind other topics: the task's record in the cuts topic names the input (it was written in
+  the transaction that committed the input's offsets), and the topics in between have records.
 
-All such inputs of the application are in one error: an advice about one of them would double what
-comes of the others.
+One error lists all such inputs of the application. Advice about only one of them would lead to
+duplicate results from the others.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _NOTHING = Committed(None, "")
 
 
 class Found(NamedTuple):
-    """What the brokers hold of an application."""
+    """What the brokers store for an application."""
 
     committed: Mapping[TopicPartition, Committed]
-    #: of inputs, of topics between sub-topologies, and of changelogs
+    #: of inputs, repartition topics and changelogs
     logs: Mapping[TopicPartition, LogRange]
     #: the records of the cuts topic
     records: Mapping[bytes, bytes]
 
 
 class MissingOffsets:
-    """See the module."""
+    """Checks the inputs of a task for missing committed offsets before the task starts."""
 
     def __init__(self, plan: BoundPlan, admin: Admin, cuts: CutsReader) -> None:
         self._plan = plan
@@ -65,18 +65,18 @@ class MissingOffsets:
         has_state: bool,
         unlogged: Collection[str],
     ) -> Steps[None]:
-        """Raises RestoreError where an input of the task was read and has no offset.
+        """Raise RestoreError if an input of the task was read before and has no committed offset.
 
-        Or one beyond the end of its log, which leads to reading it again as well.
-        ``has_state``: its changelogs hold records. ``unlogged``: the stores without a changelog
-        that hold rows here. Raises RetriableError while it is not known.
+        An offset beyond the end of the log counts as missing, because it leads to rereading as
+        well. ``has_state``: the task's changelogs have records. ``unlogged``: stores without a
+        changelog that have local rows. Raises RetriableError while this cannot be determined.
         """
         missing = [tp for tp in owned.partitions if _is_missing(committed[tp], logs[tp])]
         if not missing:
             return
-        told = owned.metadata.values()
+        metadata = owned.metadata.values()
         is_kept = (has_state or unlogged) and any(
-            committed[tp].offset is None and was_read(tp.topic, committed[tp], told)
+            committed[tp].offset is None and was_read(tp.topic, committed[tp], metadata)
             for tp in missing
         )
         if not is_kept and not (yield from self._may_be_beyond(owned.task_id, missing)):
@@ -88,7 +88,7 @@ class MissingOffsets:
             raise RestoreError(_message(self._plan, found, problems))
 
     def _may_be_beyond(self, task_id: TaskId, missing: list[TopicPartition]) -> Steps[bool]:
-        """Whether one of the inputs was read, and its results are kept elsewhere."""
+        """Return True if one of the inputs was read before and its results are stored elsewhere."""
         if task_id.sub_topology not in self._feeding:
             return False
         records = yield from self._cuts.records()
@@ -110,16 +110,16 @@ class MissingOffsets:
 def problems_of(
     plan: BoundPlan, found: Found, unlogged: Mapping[TaskId, Collection[str]]
 ) -> dict[TopicPartition, str]:
-    """Input -> what its records are in; only of inputs that were read and have no offset.
+    """Map each input that was read before and has no offset to where its results are stored.
 
-    ``unlogged``: by task, the stores without a changelog that are known to hold rows.
+    ``unlogged``: for each task, the stores without a changelog that are known to have rows.
     """
     rows_of = {task_id.sub_topology: stores for task_id, stores in unlogged.items() if stores}
     problems: dict[TopicPartition, str] = {}
     for task_id in plan.task_ids():
         inputs = plan.input_partitions(task_id)
         committed = {tp: found.committed.get(tp, _NOTHING) for tp in inputs}
-        told = [
+        metadata = [
             decode_cut(one.metadata, committed_offset=one.offset)
             for one in committed.values()
             if one.offset is not None
@@ -128,7 +128,7 @@ def problems_of(
             if not _is_missing(one, found.logs[tp]):
                 continue
             where = ""
-            if one.offset is None and was_read(tp.topic, one, told):
+            if one.offset is None and was_read(tp.topic, one, metadata):
                 where = _in_own_stores(plan, found, task_id, rows_of.get(task_id.sub_topology, ()))
             if not where and tp.topic in _begun(task_id, found.records):
                 where = _in_others(plan, found, task_id, tp.topic)
@@ -142,7 +142,7 @@ def _is_missing(committed: Committed, log: LogRange) -> bool:
 
 
 def _begun(task_id: TaskId, records: Mapping[bytes, bytes]) -> frozenset[str]:
-    """The topics that a task is known to have read."""
+    """Return the topics that the task is known to have read."""
     record = records.get(cut_key(task_id))
     return topics_of_record(record) if record else frozenset()
 
@@ -161,7 +161,7 @@ def _in_own_stores(
 
 def _in_others(plan: BoundPlan, found: Found, task_id: TaskId, topic: str) -> str:
     def passes(written: str) -> bool:
-        """Nobody else writes to a topic of the application's own."""
+        """Only the application itself writes to its repartition topics."""
         if written not in plan.repartition_topics:
             return True
         return any(log.end > 0 for _, log in _partitions(plan, found, written))
@@ -176,7 +176,7 @@ def _in_others(plan: BoundPlan, found: Found, task_id: TaskId, topic: str) -> st
 
 
 def _holds(plan: BoundPlan, found: Found, one: Reached) -> bool:
-    """Whether anything is kept there, or on its way there."""
+    """Return True if the reached sub-topology has rows or unread records on the way to it."""
     reads = _partitions(plan, found, one.topics[-1])
     stores = [spec for spec in one.sub_topology.stores if not spec.is_logged]
     for task in range(plan.task_count(one.sub_topology)):
@@ -188,7 +188,7 @@ def _holds(plan: BoundPlan, found: Found, one: Reached) -> bool:
         or (log.end > 0 and one.topics[-1] in plan.repartition_topics)
         for tp, log in reads
     ):
-        return True  # its rows may be on the disk of any instance
+        return True  # the rows may be on the disk of any instance
     own = [topic for topic in one.topics if topic in plan.repartition_topics]
     for tp, log in (each for topic in own for each in _partitions(plan, found, topic)):
         offset = found.committed.get(tp, _NOTHING).offset
@@ -223,14 +223,14 @@ def _message(plan: BoundPlan, found: Found, problems: Mapping[TopicPartition, st
     )
     return (
         f"application {group!r}: {found_what} or outside the topic:{lines}\nThe offsets expired"
-        " (offsets.retention.minutes of the brokers), or they, the group or the topic were"
+        " (offsets.retention.minutes of the brokers), or the offsets, the group or the topic were"
         " deleted. Reading"
-        " these inputs from anywhere else would count records twice or not at all."
+        " these inputs from any other position would count records twice or not at all."
         f" {doubt_about(plan.shared_changelogs)}To keep the state, stop all instances and run the"
         " command of EVERY input in this list before the next start. N is the first offset that was"
-        " not processed yet: the end of the topic if all its records had been processed, its start"
-        " if the topic was deleted and created again. A smaller N counts records twice, a greater"
-        " one loses records. If N is not known for one of them, begin anew: run `logstate reset`,"
-        " which deletes the state and sets the offsets of all inputs; what the inputs no longer"
-        " hold does not come back"
+        " not processed yet: the end of the topic if all its records were processed, its start"
+        " if the topic was deleted and created again. A smaller N counts records twice, a larger"
+        " one loses records. If N is unknown for one of them, start from scratch: run"
+        " `logstate reset`, which deletes the state and sets the offsets of all inputs. Records"
+        " that the inputs no longer hold cannot be recovered"
     )

@@ -1,24 +1,24 @@
-"""Which records of a changelog the committed state is made of, and whether they are there. Pure.
+"""Determine which changelog records the committed state needs, and whether they still exist.
 
-A restore from a log that has lost records would lose rows without an error. So every restore is
-either complete or refused: what is needed is known, and is compared with what the log and the local
-rows hold.
+A restore from a log that has lost records would lose rows without an error. Therefore each restore
+is either complete or refused: the required records are known and are compared with the contents of
+the log and the local rows.
 
-The records that are needed go from ``first`` to ``end``:
+The required records go from ``first`` to ``end``:
 
-- ``end`` is the position of the changelog in the cut that was committed with the offsets. Behind it
-  are only transaction markers and records of transactions that were not committed.
+- ``end`` is the position of the changelog in the cut that was committed with the offsets. After it
+  there are only transaction markers and records of uncommitted transactions.
 - ``first`` is 0 for a changelog whose rows never expire. Compaction and transaction markers leave
-  holes in such a log and never raise its start; DeleteRecords and retention do.
+  holes in such a log but never raise its start; DeleteRecords and retention do.
 - ``first`` of a windowed store is in the cut: its owner deletes expired rows, and only below the
-  offset that it has committed before. Where brokers delete by age as well, a log that starts later
-  is complete while that age covers all rows that have not expired.
-- ``first`` of a source topic that serves as changelog is in the cut: the start that it had when the
-  rows were first built.
+  offset that it committed before. If brokers also delete by age, a log that starts later is
+  complete as long as that age covers all rows that have not expired.
+- ``first`` of a source topic that serves as changelog is in the cut: the start of the topic when
+  the rows were first built.
 - After a loss that the user accepted, ``first`` is the start of the log at that time.
 
-Local rows are made of the records from where the log began when they were built to their position.
-Where the log holds the others, or these are all that is needed, they are kept.
+Local rows were built from the records between the log's start at that time and the rows' position.
+They are kept if the log has the remaining records, or if no further records are needed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from logstate.contracts.stores import StoreSpec
 
 
 class LogRange(NamedTuple):
-    """Offsets of a partition: the first, and the next one after the last."""
+    """Offset range of a partition: the first offset, and the offset after the last record."""
 
     start: int
     end: int
 
 
 class Needed(NamedTuple):
-    """The records that the committed state is made of; None where that is not known."""
+    """The records that the committed state is built from; None if unknown."""
 
     first: int | None = None
     end: int | None = None
@@ -53,11 +53,11 @@ def needed_records(
     retention_ms: int | None,
     now_ms: int,
 ) -> Needed:
-    """What the state of a store needs of its changelog.
+    """Return the changelog records that the state of a store needs.
 
-    ``cut`` has the clocks under the present names of stores. ``committed``: where a source topic is
-    the changelog, the offset at which the task reads on. ``retention_ms``: the age at which brokers
-    delete records of the topic; None if they do not.
+    ``cut`` has its clocks under the current store names. ``committed``: if a source topic is the
+    changelog, the committed offset of the task. ``retention_ms``: the age at which brokers delete
+    records of the topic; None if they do not.
     """
     if cut is None:
         cut = Cut(0)
@@ -72,7 +72,7 @@ def needed_records(
 
 
 def lost_beginning(log: LogRange, needed: Needed, rows: LogRange | None = None) -> str | None:
-    """What the log no longer has at its beginning, beside ``rows``; None where nothing is missing.
+    """Describe what is missing at the start of the log and not covered by ``rows``, or return None.
 
     >>> lost_beginning(LogRange(7, 20), Needed(0, 19))
     'it starts at offset 7, and committed state needs its records from offset 0 on'
@@ -97,7 +97,7 @@ def lost_beginning(log: LogRange, needed: Needed, rows: LogRange | None = None) 
 
 
 def lost_end(log: LogRange, needed: Needed) -> str | None:
-    """What the log no longer has at its end; None where nothing is missing.
+    """Describe what is missing at the end of the log, or return None if nothing is.
 
     >>> lost_end(LogRange(0, 12), Needed(0, 19))
     'it ends at 12, but the committed offsets belong to position 19'

@@ -1,25 +1,26 @@
-"""Tasks that wait for an open transaction: logs it, and fences the dead worker that left it open.
+"""Report tasks that wait for an open transaction, and fence the dead worker that left it open.
 
 A worker that dies leaves its transaction open. Until the broker times it out, the offsets of its
-partitions are not stable and its changelogs cannot be read to their ends, so whoever takes over
-waits: ten seconds with the defaults. The committed cut says who wrote it (``Writer``), and
-initialising a producer under that transactional id ends the transaction at once.
+partitions are not stable and its changelogs cannot be read to the end, so the next owner waits: ten
+seconds with the defaults. The committed cut names its writer (``Writer``), and initializing a
+producer with that transactional id ends the transaction at once.
 
-That is always safe: an owner that is alive is fenced and replays. It is rare too: a live worker
-ends its transaction before it gives partitions up, and the group waits for that until the session
-time-out. Brokers that are slow or away look the same as a dead worker, so a writer is fenced only
-after the brokers have answered twice while the restore stood still.
+Fencing is always safe: an owner that is alive is fenced and replays. It is also rare: a live worker
+ends its transaction before it releases partitions, and the group waits for that until the session
+timeout. Slow or unavailable brokers look the same as a dead worker, so a writer is fenced only
+after the brokers have answered twice while the restore made no progress.
 
-Where instances know of each other (``GroupView``), nobody waits: the last owner of a task that
-ended without a word is fenced as soon as the task is here. Its outputs need that even where the
-state is here already: they are read committed only up to the oldest transaction that is open. One
-that died inside a commit is not told by the offsets of its tasks, which are not stable then; who
-wrote the ones before is asked at once. And nobody who is there is fenced: if the new owner of a
-task dies before its first commit, the cut still names the owner before, who lives and would replay
-for nothing, again and again. Whoever ended without a word is fenced in its place.
+If instances know each other (``GroupView``), there is no wait: the previous owner of a task that
+ended without a final message is fenced as soon as the task is assigned here. This is necessary even
+if the state is already here, because consumers with read_committed see the outputs only up to the
+oldest open transaction. If the worker died during a commit, the offsets of its tasks are not stable
+and do not name it, so the last stable writers are requested at once. Present members are never
+fenced: if the new owner of a task dies before its first commit, the cut still names the previous
+owner, which is alive and would have to replay repeatedly for no benefit. Silent members are fenced
+instead.
 
-Invariant: nothing here is needed for a right result, only for an early one. Every failure is logged
-and left to the broker's time-out.
+Invariant: correct results do not depend on this module, only the speed of recovery does. Each
+failure is logged and left to the broker's transaction timeout.
 """
 
 from __future__ import annotations
@@ -41,31 +42,31 @@ from logstate.task.owned_task import OwnedTask, Stage
 
 _LOGGER = logging.getLogger(__name__)
 
-#: a restore that stands still for so long may wait for a transaction
+#: a restore without progress for this long may be waiting for a transaction
 _PATIENCE_MS = 2_000
-#: the same where somebody is known to have ended without a word
+#: the same if a member is known to have ended without a final message
 _SHORT_PATIENCE_MS = 200
-#: then it is looked into this often, and told this often
+#: intervals of further checks and of log messages
 _LOOK_INTERVAL_MS = 1_000
 _TELL_INTERVAL_MS = 10_000
-#: longer than any transaction lives by default: then the broker has lost sight of it
+#: longer than any transaction lives by default: the broker may have lost track of it
 _HANGING_MS = 60_000
 
 
 @dataclass
 class _Wait:
-    """How far a task had come, and since when it has come no further."""
+    """Last progress of a task, and since when it has made no more."""
 
     progress: tuple[Stage, int]
     since_ms: float
     look_at_ms: float
     tell_at_ms: float
-    #: how often the brokers have answered since
+    #: number of times the brokers have answered since then
     looks: int = 0
 
 
 class OpenTransactions:
-    """What the tasks of one worker wait for."""
+    """Tracks the waiting tasks of one worker."""
 
     def __init__(self, config: WorkerConfig, cluster: Cluster, admin: Admin, clock: Clock) -> None:
         self._config = config
@@ -73,15 +74,15 @@ class OpenTransactions:
         self._admin = admin
         self._clock = clock
         self._waits: dict[TaskId, _Wait] = {}
-        #: fenced ones; what they left behind needs no second attempt
+        #: fenced writers; their transactions need no second attempt
         self._fenced: set[Writer] = set()
-        #: what was told the last time
+        #: the group view of the previous call
         self._group_view = EMPTY_GROUP
 
     def look(
         self, tasks: Mapping[TaskId, OwnedTask], group_view: GroupView = EMPTY_GROUP
     ) -> Steps[None]:
-        """Look after tasks that are on their way to running; costs nothing while they get on."""
+        """Check tasks that are not running yet; costs nothing while they make progress."""
         if group_view is not self._group_view:
             self._hear(group_view)
         if group_view.silent:
@@ -100,7 +101,7 @@ class OpenTransactions:
         try:
             writers = yield from self._writers(due)
         except (BrokerError, RestoreError) as exc:
-            _LOGGER.debug("it cannot be found out what restores wait for: %s", text_of(exc))
+            _LOGGER.debug("could not determine what restores are waiting for: %s", text_of(exc))
             for owned in due:
                 self._waits[owned.task_id].looks = 0
             return
@@ -111,16 +112,18 @@ class OpenTransactions:
             yield from self._fence(writer, "restores wait for a transaction that it left open")
 
     def _hear(self, group_view: GroupView) -> None:
-        if group_view.silent - self._group_view.silent:  # somebody may have been waited for in vain
+        if group_view.silent - self._group_view.silent:  # a task may be waiting for a dead member
             now = self._clock.monotonic_ms()
             for wait in self._waits.values():
                 wait.look_at_ms = min(wait.look_at_ms, now)
-        # Who is back may die once more.
+        # A member that has come back may die once more.
         self._fenced = {w for w in self._fenced if w.transactional_id not in group_view.present}
         self._group_view = group_view
 
     def _dead(self, writers: Mapping[TaskId, set[Writer]]) -> set[Writer]:
-        """Who may have left a transaction open: last writers of cuts, and whoever fell silent."""
+        """Return writers that may have left a transaction open: last cut writers and silent
+        members.
+        """
         group_view = self._group_view
         stuck = [task for task in writers if self._waits[task].looks > 1]
         if not stuck:
@@ -133,13 +136,13 @@ class OpenTransactions:
         return dead | {Writer(name, "") for name in group_view.silent - named}
 
     def _end_those_of(self, silent: Collection[str], tasks: Iterable[OwnedTask]) -> Steps[None]:
-        told = (told.cut for owned in tasks for told in owned.metadata.values())
-        writers = {cut.writer for cut in told if cut is not None and cut.writer is not None}
+        cuts = (entry.cut for owned in tasks for entry in owned.metadata.values())
+        writers = {cut.writer for cut in cuts if cut is not None and cut.writer is not None}
         own_id = self._config.transactional_id
         dead = {w for w in writers if w.transactional_id in silent and w.transactional_id != own_id}
         for writer in sorted(dead - self._fenced):
-            yield from self._fence(writer, "it ended without a word, and its tasks are here")
-            self._fenced.add(writer)  # where that fails, its transaction times out
+            yield from self._fence(writer, "it stopped without leaving, and its tasks are here")
+            self._fenced.add(writer)  # if fencing fails, the transaction times out
 
     def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
         known, self._waits = self._waits, {}
@@ -152,7 +155,7 @@ class OpenTransactions:
             self._waits[owned.task_id] = wait
 
     def _writers(self, tasks: Sequence[OwnedTask]) -> Steps[Mapping[TaskId, set[Writer]]]:
-        """Who committed the tasks' partitions last, this worker aside."""
+        """Return for each task which other workers last committed its partitions."""
         partitions = [tp for owned in tasks for tp in owned.partitions]
         group = self._config.application_id
         found = yield Step("committed_so_far", self._admin.committed_so_far, (group, partitions))
@@ -178,12 +181,12 @@ class OpenTransactions:
             owned.task_id,
             waited_ms / 1000,
             _story(owned),
-            ", ".join(who) or "this worker, or by nobody who left a name",
+            ", ".join(who) or "this worker, or by a program that left no name",
             _HINT if waited_ms > _HANGING_MS else "",
         )
 
     def _fence(self, writer: Writer, why: str) -> Steps[None]:
-        """End what a dead worker left open."""
+        """End the transaction that a dead worker left open."""
         name = writer.transactional_id
         _LOGGER.info("%s is fenced: %s", name, why)
         try:
@@ -200,13 +203,13 @@ class OpenTransactions:
             self._fenced.add(writer)
 
 
-#: the broker no longer knows the transaction that it waits for (KIP-664, KAFKA-20734)
+#: hint for a transaction that the broker has lost track of (KIP-664, KAFKA-20734)
 _HINT = (
-    " No transaction should live so long: the broker may have lost sight of it. Look with"
+    " A transaction should not last this long: the broker may have lost track of it. Check with"
     " `kafka-transactions.sh find-hanging`. Stop the instance that owns its producer first, and end"
-    " the transaction with `kafka-transactions.sh abort` only where the application's committed"
-    " offsets do not cover its records; where they do, it was committed, and the next commit of"
-    " that instance ends it"
+    " the transaction with `kafka-transactions.sh abort` only if the application's committed"
+    " offsets do not cover its records; if they do, the transaction was committed, and the next"
+    " commit of that instance ends it"
 )
 
 

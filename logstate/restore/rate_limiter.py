@@ -1,4 +1,4 @@
-"""How many bytes may be read by now, where a limit says how many a second."""
+"""Limit the number of bytes read per second."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from logstate.contracts.clock import Clock
 
 
 class RateLimiter:
-    """What was read is paid for by the time that passes; until then nothing more may be.
+    """Allows the next read after enough time has passed for the bytes already read.
 
-    ``bytes_per_s`` None: there is no limit.
+    ``bytes_per_s`` None: no limit.
     """
 
     def __init__(self, clock: Clock, bytes_per_s: int | None) -> None:
@@ -17,7 +17,7 @@ class RateLimiter:
         self._owed_bytes = self._at_ms = 0.0
 
     def may_read(self) -> bool:
-        """Whether all that was read is paid for."""
+        """Return True if enough time has passed for all bytes read so far."""
         if self._bytes_per_s is None:
             return True
         now_ms = self._clock.monotonic_ms()
@@ -26,5 +26,5 @@ class RateLimiter:
         return self._owed_bytes <= 0
 
     def took(self, read_bytes: int) -> None:
-        """So much was read."""
+        """Record that this many bytes were read."""
         self._owed_bytes += read_bytes

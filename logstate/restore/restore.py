@@ -1,8 +1,8 @@
-"""Replaying changelogs into stores, beside the tasks that run.
+"""Replay changelogs into stores while other tasks run.
 
-One assign-only consumer per worker serves all restoring stores; it belongs to no group, so a
-rebalance cannot disturb it and a restore cannot stop anything else. See
-:mod:`logstate.restore.restore_plan` for targets and when local rows are given up.
+One assign-only consumer per worker serves all restoring stores. It belongs to no group, so a
+rebalance cannot disturb it and a restore cannot stop other work. See
+:mod:`logstate.restore.restore_plan` for targets and for when local rows are discarded.
 """
 
 from __future__ import annotations
@@ -29,54 +29,54 @@ from logstate.topology.processor.timestamp_extractors import wall_clock_time
 
 _LOGGER = logging.getLogger(__name__)
 
-#: Records asked for at once. Read with 2,000: 0.45 us of the worker's time a record, 0.66 us of all
-#: threads'; with 10,000, which the processor's caches do not hold: 0.80 and 1.09.
+#: Records per poll. With 2,000: 0.45 us of the worker's time per record, 0.66 us of all threads'
+#: time. With 10,000, which do not fit into the CPU caches: 0.80 and 1.09 us.
 _BATCH = 2_000
-#: Rows that may wait in memory while tasks run beside, which stand still while these are written:
-#: RocksDB's calls keep the interpreter. Measured: 5,000 rows take 4 to 8 ms, a file of 83,000 takes
-#: 100 to 230.
-_ROWS_BESIDE = 5_000
+#: Rows that may be buffered in memory while tasks run. The tasks are blocked while the rows are
+#: written, because RocksDB calls hold the GIL. Measured: 5,000 rows take 4 to 8 ms, a file of
+#: 83,000 rows takes 100 to 230 ms.
+_ROWS_MAX_WITH_TASKS = 5_000
 
 
 @dataclass(frozen=True)
 class RestoreProgress:
-    """What a restore listener is told, after each part of a store that was replayed."""
+    """Progress of one store's restore, passed to a restore listener after each replayed batch."""
 
     task: str
     store: str
     topic: str
     position: int
     target: int
-    #: records so far; fewer than offsets, where markers and compaction left holes
+    #: records so far; fewer than offsets if markers and compaction left holes
     restored_records: int = 0
-    #: the mean rate since this restore began; None while it is too early to tell
+    #: mean rate since this restore began; None while it is too early to estimate
     offsets_per_s: float | None = None
-    #: how long it will take at this rate
+    #: estimated time left at this rate
     remaining_s: float | None = None
 
     @property
     def is_done(self) -> bool:
-        """The store has everything."""
+        """True if the store has reached its target."""
         return self.position >= self.target
 
 
 RestoreListener = Callable[[RestoreProgress], None]
 
 
-def tell(listener: RestoreListener, progress: RestoreProgress) -> None:
-    """What a listener raises is logged: whoever only looks on must not end what it looks at."""
+def notify(listener: RestoreListener, progress: RestoreProgress) -> None:
+    """Call a listener and log what it raises: an observer must not end the restore."""
     try:
         listener(progress)
     except Exception:
         _LOGGER.exception(
-            "the restore listener %s failed; the restore goes on. It was told of %s",
+            "the restore listener %s failed; the restore continues. It received %s",
             function_site(listener),
             progress,
         )
 
 
 class Restorer:
-    """The restore consumer of a worker and what it reads."""
+    """The restore consumer of a worker and the stores that it restores."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class Restorer:
         steps: str = "restore",
         keeps_place: bool = False,
     ) -> None:
-        """``keeps_place``: a log that was read to its end is read on soon, and stays assigned."""
-        #: what the calls to the outside are called
+        """``keeps_place``: a log read to its end is read further soon, and stays assigned."""
+        #: names of the steps
         self._steps = {name: f"{steps}_{name}" for name in ("assign", "poll", "position", "rest")}
         self._rows_max = config.restore_rows_max
         self._bytes_max = config.restore_bytes
@@ -102,25 +102,25 @@ class Restorer:
         self._shortened = TruncatedLogs(monotonic_ms)
         self._keeps_place = keeps_place
         self._is_assigned = True
-        #: the consumer has logs, which its client fetches though nobody polls
+        #: the consumer has assigned logs, which its client prefetches even without polls
         self._has_logs = False
-        #: keys and values of what it took
+        #: size of keys and values of the records taken so far
         self.taken_bytes = 0
 
     @property
     def is_idle(self) -> bool:
-        """True where nothing is being restored."""
+        """True if no store is being restored."""
         return not self._active
 
     @property
     def must_rest(self) -> bool:
-        """Nothing is being restored, and the consumer still has logs."""
+        """True if no store is being restored and the consumer still has assigned logs."""
         return self._has_logs and not self._active
 
     def add(self, owned: OwnedTask) -> None:
-        """Begin with a task whose ``targets`` are set; those already reached are done at once.
+        """Start restoring a task whose ``targets`` are set; reached targets are done at once.
 
-        Again with one whose targets were raised: what is being read is read on.
+        May be called again after targets were raised: reads in progress continue.
         """
         for target in owned.targets:
             target.is_done = self._position(owned, target) >= target.target
@@ -131,17 +131,17 @@ class Restorer:
                 self._is_assigned = False
 
     def remove(self, owned: OwnedTask) -> None:
-        """Stop with a task; what it got so far is kept."""
+        """Stop restoring a task; rows restored so far are kept."""
         for changelog in [c for c, (o, _) in self._active.items() if o is owned]:
             del self._active[changelog]
             self._is_assigned = False
 
     def poll(
-        self, timeout_s: float, admin: Admin | None = None, *, beside: bool = False
+        self, timeout_s: float, admin: Admin | None = None, *, busy: bool = False
     ) -> Steps[None]:
-        """Read once and take what came into the stores; ``beside``: while tasks run.
+        """Poll once and store the records; ``busy``: other tasks run at the same time.
 
-        ``admin`` is asked whether logs were shortened, where nobody else does.
+        ``admin`` is used to detect truncated logs, unless the caller does so itself.
         """
         if not self._active:
             if not self._keeps_place:
@@ -160,7 +160,7 @@ class Restorer:
         for changelog, records in polled.records.items():
             if changelog in self._active:
                 self._take(changelog, records)
-        self._write_some(min(self._rows_max, _ROWS_BESIDE) if beside else self._rows_max)
+        self._write_some(min(self._rows_max, _ROWS_MAX_WITH_TASKS) if busy else self._rows_max)
         positions = yield Step(self._steps["position"], _positions, (consumer, tuple(self._active)))
         for changelog, position in positions.items():
             owned, target = self._active[changelog]
@@ -174,10 +174,10 @@ class Restorer:
             yield from self.rest()
 
     def rest(self) -> Steps[None]:
-        """Let go of the logs where none is being read.
+        """Unassign the logs if none is being read.
 
-        The client would fetch what the tasks write to them now, and keep it; and a log that went
-        out from under its position meanwhile would not be assigned anew where it is read again.
+        Otherwise the client would prefetch and buffer what tasks write to them now, and a log whose
+        position has meanwhile fallen out of range would not be assigned again for the next read.
         """
         if self._consumer is not None and self.must_rest:
             yield Step(self._steps["rest"], self._consumer.assign, ({},))
@@ -191,9 +191,9 @@ class Restorer:
             self._is_assigned = self._has_logs = False
 
     def start_over(self, changelog: TopicPartition, what_happened: str) -> None:
-        """The log is not what was planned for: the task decides anew where to read, and to where.
+        """Move the task of a log that is being read back to ASSIGNED, because the log has changed.
 
-        Only where the log is being read.
+        The task then determines the start and the target of its replay again.
         """
         if changelog in self._active:
             owned, _ = self._active[changelog]
@@ -202,14 +202,14 @@ class Restorer:
             owned.move_to(Stage.ASSIGNED)
 
     def _look_at_ends(self, admin: Admin) -> Steps[None]:
-        """Nothing came: a log that was shortened would be waited for in vain."""
+        """Check after an empty poll whether a log was truncated below its target."""
         reading = {tp: (self._position(o, t), t.target) for tp, (o, t) in self._active.items()}
         for changelog, end in (yield from self._shortened.found(admin, reading)).items():
             position, target = reading[changelog]
             self.start_over(
                 changelog,
-                f"lost its tail: it ends at {end}, and its restore, at {position}, was to reach"
-                f" {target}",
+                f"was truncated: it ends at {end}, but its restore, at offset {position}, has the"
+                f" target {target}",
             )
 
     def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
@@ -228,7 +228,7 @@ class Restorer:
         target.restored_records += len(records)
 
     def _write_some(self, rows_max: int) -> None:
-        """Keep what waits in memory within its bounds, over all tasks: the largest goes first."""
+        """Keep buffered rows within their limits; apply the tasks with the most bytes first."""
         states = {id(owned): owned.task.state for owned, _ in self._active.values()}.values()
         while states and (
             sum(state.unapplied_rows() for state in states) >= rows_max
@@ -238,14 +238,14 @@ class Restorer:
 
     def _advance(self, owned: OwnedTask, target: StoreTarget, position: int | None) -> None:
         state = owned.task.state
-        # Markers and holes: no records, but progress. The consumer may be beyond the target.
+        # Markers and holes are progress without records. The consumer may be beyond the target.
         reached, known = min(position or 0, target.target), self._position(owned, target)
         if reached > known:
             state.restore(target.store, (), reached)
         if max(reached, known) >= target.target:
             target.is_done = True
         if self._listener is not None:
-            tell(self._listener, self._progress(owned, target))
+            notify(self._listener, self._progress(owned, target))
 
     def _progress(self, owned: OwnedTask, target: StoreTarget) -> RestoreProgress:
         position, now = self._position(owned, target), self._monotonic_ms()
@@ -269,13 +269,14 @@ class Restorer:
 def _positions(
     consumer: LogConsumer, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
-    """One step for all of them: nothing is asked of a broker, and nothing changes in between."""
+    """Return all positions in one step; it makes no request and nothing changes in between."""
     return {partition: consumer.position(partition) for partition in partitions}
 
 
 def logged_fields(spec: StoreSpec, records: Sequence[FetchedRecord]) -> Sequence[LoggedFields]:
-    """Records as a store takes them over that has to see each."""
-    # Event time 0 travels as "no timestamp", which is -1, on internal topics; elsewhere -1 is none.
+    """Return the fields of records for a store that processes each record."""
+    # On internal topics event time 0 is stored as -1, "no timestamp". Elsewhere -1 means no
+    # timestamp.
     earliest = 0 if spec.source_topic is None else -1
     fields: Sequence[LoggedFields] = [
         (r.key(), r.value(), max(r.timestamp()[1], earliest), r.headers()) for r in records
@@ -284,22 +285,23 @@ def logged_fields(spec: StoreSpec, records: Sequence[FetchedRecord]) -> Sequence
 
 
 def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrite]:
-    """What processing stored of a source topic that serves as changelog (KAFKA-8037).
+    """Return the writes that processing made for records of a source topic used as changelog.
 
-    Each record goes through what processing did with it: decoded by the serdes of the source,
-    encoded by the store's. So a value that decodes to None (JSON's ``null``) deletes its row, a key
-    that was written in another form (``{"b":1, "a":2}``) finds it, and records that were left out
-    then do not come back now: those without a key, those that do not decode or encode, and those
-    without a time.
+    See KAFKA-8037. Each record takes the same path as in processing: decoded by the source's serdes
+    and encoded by the store's serdes. So a value that decodes to None (JSON's ``null``) deletes its
+    row, a key that was written in another form (``{"b":1, "a":2}``) finds its row, and records that
+    processing skipped are skipped again: those without a key, those that do not decode or encode,
+    and those without a timestamp.
 
-    A timestamp extractor is asked again, so rows have the times that processing gave them. The time
-    of the partition at that moment is not known any more: it is told -1, and where it answers with
-    that, the record's own time stands for it, or the row would be lost. So it does where the clock
-    gave the time. A record that it raises for, or gives no time, was left out then.
+    The timestamp extractor is called again, so rows get the timestamps that processing gave them.
+    The partition time of that moment is not known anymore, so the extractor receives -1. If it
+    returns that, it is called again with the record's own timestamp, because the row would be lost
+    otherwise. With the wall-clock extractor, rows get the record's own timestamp. Processing
+    skipped records for which the extractor raises or returns no timestamp.
 
-    Rows of tables have no headers, whatever the records had.
+    Rows of tables have no headers, even if the records had headers.
 
-    Raises RegistryError where a schema cannot be had: that is no fault of a record.
+    Raises RegistryError if a schema is not available, since the record is not at fault.
     """
     topic = spec.source_topic
     assert topic is not None, spec.name
@@ -309,14 +311,14 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
     time_of = _extracted_time(spec)
 
     def read(write: LoggedFields) -> LoggedWrite | None:
-        raw_key: bytes | None = write[0]  # a source topic may hold records without one
+        raw_key: bytes | None = write[0]  # a source topic may have records without a key
         _, raw_value, record_ms, headers = write
         try:
-            told = list(headers or ())
-            key = None if raw_key is None else decode_key(raw_key, told)
+            header_list = list(headers or ())
+            key = None if raw_key is None else decode_key(raw_key, header_list)
             if key is None:
                 return None
-            value = None if raw_value is None else decode_value(raw_value, told)
+            value = None if raw_value is None else decode_value(raw_value, header_list)
             row_key, row = encode_key(key), None if value is None else encode_value(value)
         except (RegistryError, ConfigError):
             raise
@@ -330,8 +332,8 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
 
 
 def _extracted_time(spec: StoreSpec) -> Callable[[object, object, int], int]:
-    """The event time of a record that was processed before; negative where it was left out."""
-    extractor, is_told = spec.source_extractor, False
+    """Return a function for the event time of a processed record; negative if it was skipped."""
+    extractor, is_logged = spec.source_extractor, False
     if extractor is None:
         return lambda _key, _value, record_ms: record_ms
     if extractor is wall_clock_time:
@@ -353,14 +355,14 @@ def _extracted_time(spec: StoreSpec) -> Callable[[object, object, int], int]:
         return -1
 
     def warn_of(failure: Exception) -> None:
-        nonlocal is_told
-        if not is_told:
-            is_told = True
+        nonlocal is_logged
+        if not is_logged:
+            is_logged = True
             _LOGGER.warning(
-                "store %r, which is restored from topic %r: records are left out that the timestamp"
-                " extractor %s has no time for, as they were when they were processed. If it had"
-                " one then, rows are missing now: its answer may depend on nothing but the record."
-                " Of the first it said: %s: %s",
+                "store %r, which is restored from topic %r: skipping records for which the"
+                " timestamp extractor %s returns no timestamp, as during processing. If it"
+                " returned a timestamp during processing, rows are missing now: the extractor"
+                " must depend on nothing but the record. Error for the first record: %s: %s",
                 spec.name,
                 spec.source_topic,
                 function_site(extractor),

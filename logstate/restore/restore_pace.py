@@ -1,25 +1,26 @@
-"""How fast a store is replayed, and when that will be over. Pure.
+"""Estimate how fast a store is replayed and how long the replay will take.
 
-Counted in offsets, for the end is one: markers and what was compacted away are part of the way.
+Progress is counted in offsets, because the target is an offset: markers and compacted records are
+part of the distance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: shorter than this, the rate says more about the first fetch than about the rest
+#: within a shorter time, the rate mostly reflects the first fetch
 _MEASURED_MS = 100.0
 
 
 @dataclass(frozen=True)
 class RestorePace:
-    """Since when, and from where, a store is replayed."""
+    """When and at which offset the replay of a store began."""
 
     began_ms: float
     first: int
 
     def offsets_per_s(self, now_ms: float, position: int) -> float | None:
-        """The mean rate since the beginning; None where it is too early to tell.
+        """Return the mean rate since the beginning; None while it is too early to estimate.
 
         >>> RestorePace(0.0, 1_000).offsets_per_s(2_000.0, 5_000)
         2000.0
@@ -30,7 +31,7 @@ class RestorePace:
         return (position - self.first) * 1_000 / passed_ms
 
     def remaining_s(self, now_ms: float, position: int, target: int) -> float | None:
-        """How long it will take at this rate.
+        """Return the remaining time at this rate.
 
         >>> RestorePace(0.0, 0).remaining_s(1_000.0, 100, 400)
         3.0

@@ -1,35 +1,36 @@
-"""Where a task begins to read, and what its stores must replay before it may run. Pure.
+"""Decide where a task starts to read and what its stores must replay before it may run.
 
-A task reads on from its committed offsets. "No committed offset" is a decision, not an accident: it
-is only allowed where no state exists yet, and then the reset policy of the source counts. Offsets
-that expired, or that point outside a topic, while the changelogs hold state would silently count
-everything again, so the application stops and names ``logstate reset``.
+A task resumes at its committed offsets. A missing committed offset is allowed only if no state
+exists yet; then the source's reset policy applies. If offsets expired, or point outside a topic,
+while the changelogs have state, rereading would silently count records again, so the application
+stops and the error names ``logstate reset``.
 
-A committed offset outside its topic means that records are gone which were not processed, with or
-without state. The reset policy does not decide then: it would skip records that are there. By
-``on_data_loss`` the application stops, or it reads on at the first record that is there.
+A committed offset outside its topic means that unprocessed records are gone, with or without state.
+The reset policy does not apply then, because it would skip records that still exist. Depending on
+``on_data_loss`` the application stops, or it continues at the first existing record.
 
-A store's target is the end of the changelog as READ UNCOMMITTED, taken after the committed offsets:
-every record an earlier owner could still have in flight lies below it. It is read with READ
-COMMITTED and done when the consumer's POSITION reaches it: markers, aborted records and compacted
-holes leave no record to wait for.
+A store's target is the READ UNCOMMITTED end of the changelog, read after the committed offsets: all
+records that an earlier owner may still have in flight are below it. The log is read with READ
+COMMITTED and the replay is done when the consumer's POSITION reaches the target, because markers,
+aborted records and compacted holes leave no record to wait for.
 
-Where a source topic serves as changelog the target is the committed offset: what lies behind it
-enters by processing. Never is a record at or beyond the target taken (``within``), so a store that
-is restored stands at its target exactly.
+If a source topic serves as changelog, the target is the committed offset: later records enter the
+store by processing. No record at or beyond the target is taken (``within``), so a restored store is
+exactly at its target.
 
-The local rows are kept wherever their identity holds, which is the normal case after a crash. They
-are given up (``StoreCorruptedError``, the task's directory is rebuilt) only when
-- the changelog is another topic than the one they came from (topic id),
-- their position lies beyond the end of the log (truncated or recreated),
-- their position lies beyond the committed offset, where the changelog is a source topic: the rows
-  are newer than what the task goes on with,
-- they lack records that committed state needs and the log no longer has (:mod:`missing_records`),
-- they missed more than half of the time for which the changelog promises to keep tombstones
-  (delete.retention.ms; the other half is the margin for clocks and for the replay itself), or
+Local rows are kept if they still belong to the changelog, which is the normal case after a crash.
+They are discarded (``StoreCorruptedError``, the task's directory is rebuilt) only if
+- the changelog is not the topic that they were built from (topic id),
+- their position is beyond the end of the log (truncated or recreated),
+- a source topic is the changelog and their position is beyond the committed offset: the rows are
+  newer than the records that the task continues with,
+- they lack records that committed state needs and that the log no longer has
+  (:mod:`missing_records`),
+- they are behind by more than half of the time for which the changelog keeps tombstones
+  (delete.retention.ms; the other half is the margin for clock differences and for the replay), or
 - the replay was so slow that it used up that margin (``check_replay``).
 
-Even then nothing is given up before the log is known to have every record that a rebuild needs.
+Even then rows are discarded only after the log is known to have every record that a rebuild needs.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ from logstate.contracts.topic_names import store_of
 from logstate.contracts.worker_config import OnDataLoss
 from logstate.restore.missing_records import LogRange, Needed, lost_beginning
 
-#: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
+#: Kafka's default for delete.retention.ms: how long a tombstone is kept at least
 TOMBSTONE_LIFETIME_MS = 86_400_000
-#: whatever the setting, no cleaner removes a tombstone sooner than this after it was written
+#: whatever the setting, the log cleaner removes a tombstone no sooner than this after its write
 _WHOLE_REPLAY_MS = 60_000
-#: how the name of an operator's store ends, and that of a clock of the operator
+#: suffix of an operator's store name -> suffix of the operator's clock name
 _CLOCKS_OF_OPERATORS = (
     ("-store", ""),
     ("-this-join-store", "-merge"),
@@ -76,9 +77,9 @@ def first_offset(
     committed: int | None = None,
     tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
 ) -> int:
-    """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild.
+    """Return the offset where a store's replay starts; raise StoreCorruptedError for a rebuild.
 
-    ``committed``: where a source topic is the changelog, the offset at which the task reads on.
+    ``committed``: if a source topic is the changelog, the committed offset of the task.
     """
     if position is None:
         return log.start
@@ -97,8 +98,8 @@ def first_offset(
     if committed is not None and position > committed:
         raise StoreCorruptedError(
             f"store {store!r} is at offset {position} of {changelog}, beyond the committed offset"
-            f" {committed} that its task reads on from: the offset was set back, or the directory"
-            " belongs to another group"
+            f" {committed} of its task: the offset was set back, or the directory belongs to"
+            " another group"
         )
     lost = lost_beginning(log, needed, LogRange(meta.begins.get(store, 0), position))
     if lost is not None:
@@ -110,30 +111,30 @@ def first_offset(
     if is_behind and age_ms < -tombstone_lifetime_ms // 10:
         raise StoreCorruptedError(
             f"store {store!r} was last at the end of {changelog} {-age_ms // 60_000} minutes from"
-            " now: the clock was wrong then, or is now. How old the rows are is not known, and"
+            " now: the clock was wrong then, or is now. The age of the rows is unknown, and"
             " deletions that they missed may have been compacted away"
         )
     if is_behind and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
         raise StoreCorruptedError(
             f"store {store!r} was last at the end of {changelog} {age_ms // 60_000} minutes ago,"
-            f" which keeps deletions for {tombstone_lifetime_ms // 60_000}: those it missed may"
-            " have been compacted away"
+            f" which keeps deletions for {tombstone_lifetime_ms // 60_000} minutes: those that it"
+            " missed may have been compacted away"
         )
-    return max(position, log.start)  # what is between them is not needed
+    return max(position, log.start)  # records in between are not needed
 
 
 def target_of(log: LogRange, committed: int | None) -> int:
-    """What a replay has to reach; ``committed`` as for :func:`first_offset`."""
+    """Return the offset that a replay must reach; ``committed`` as for :func:`first_offset`."""
     return log.end if committed is None else min(log.end, committed)
 
 
 def within(records: Sequence[FetchedRecord], position: int, target: int) -> Sequence[FetchedRecord]:
-    """The records that a replay takes, of those fetched: from its position up to its target.
+    """Return the fetched records from the replay's position up to its target.
 
-    Those below were fetched before the consumer was assigned anew.
+    Records below the position were fetched before the consumer was reassigned.
     """
     if _offset(records[0]) >= position and _offset(records[-1]) < target:
-        return records  # nearly always
+        return records  # the usual case
     begin = bisect_left(records, position, key=_offset)
     return records[begin : bisect_left(records, target, lo=begin, key=_offset)]
 
@@ -147,24 +148,25 @@ def check_replay(
     is_whole: bool,
     tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
 ) -> None:
-    """A replay that is over must not have been overtaken by the removal of tombstones.
+    """Check that no tombstone was removed before a finished replay could read it.
 
-    ``since_ms``: when the rows it began with were last at the end of the log; of a replay of the
-    ``is_whole`` log, when it began. A deletion since then is kept until the lifetime is over, so a
-    replay that was quicker has seen it; a tenth is left for clocks. A lifetime of 0 is a setting,
-    too: a whole replay has a minute in any case, since the cleaner comes twice before a tombstone
-    goes, and at most every 15 s (log.cleaner.backoff.ms).
+    ``since_ms``: when the rows that it started with were last at the end of the log; for a replay
+    of the whole log (``is_whole``), when it began. Kafka keeps a deletion since then for the
+    tombstone lifetime, so a faster replay has read it; a tenth is reserved for clock differences.
+    The lifetime may be configured as 0: a whole replay always has a minute, because the cleaner
+    must pass twice before it removes a tombstone, and passes at most every 15 s
+    (log.cleaner.backoff.ms).
 
-    Raises StoreCorruptedError to ask for a rebuild; RestoreError where that was one already.
+    Raises StoreCorruptedError to request a rebuild; RestoreError if this was already a rebuild.
     """
     took_ms = now_ms - since_ms
     limit_ms = tombstone_lifetime_ms - tombstone_lifetime_ms // 10
     if took_ms <= (max(limit_ms, _WHOLE_REPLAY_MS) if is_whole else limit_ms):
         return
     found = (
-        f"store {store!r}: {took_ms // 60_000} minutes went by until {changelog} was read to its"
-        f" end, which keeps deletions for {tombstone_lifetime_ms // 60_000}: some may have been"
-        " compacted away unread, and deleted rows would come back"
+        f"store {store!r}: reading {changelog} to its end took {took_ms // 60_000} minutes, and the"
+        f" topic keeps deletions for {tombstone_lifetime_ms // 60_000} minutes: some may have been"
+        " compacted away before they were read, and deleted rows would come back"
     )
     if not is_whole:
         raise StoreCorruptedError(found)
@@ -185,12 +187,12 @@ def start_position(
     doubt: str = "",
     on_data_loss: OnDataLoss = "fail",
 ) -> int:
-    """The offset to begin at; raises RestoreError where no answer would be right.
+    """Return the offset to start at; raise RestoreError if no offset would be correct.
 
-    ``reset`` is "earliest", "latest", "none" or a duration back from now (KIP-1106), for which
-    ``offset_at_reset`` is the first offset of that time; it counts where nothing is committed.
-    ``doubt``: whose state it may be instead. ``on_data_loss``: what follows where the committed
-    offset is outside the log; "continue" never skips a record that is there.
+    ``reset`` is "earliest", "latest", "none" or a duration before now (KIP-1106), for which
+    ``offset_at_reset`` is the first offset of that time; it applies if nothing is committed.
+    ``doubt``: text naming another application that the state may belong to. ``on_data_loss``: what
+    to do if the committed offset is outside the log; "continue" never skips an existing record.
     """
     offset = committed.offset
     if offset is not None and log.start <= offset <= log.end:
@@ -201,28 +203,28 @@ def start_position(
     else:
         problem = f"offset {offset} is committed, but the log holds {log.start} to {log.end}"
         cause = "retention overtook a stopped application, or the topic was recreated"
-    goes_on = on_data_loss == "continue" and reset != "none"
-    if offset is not None and goes_on and (offset < log.start or not has_state):
+    continues = on_data_loss == "continue" and reset != "none"
+    if offset is not None and continues and (offset < log.start or not has_state):
         return log.start
     if has_state:
         raise RestoreError(
             f"input {partition}: {problem}, while the changelogs of its task hold state; {cause}."
-            f" Reading from anywhere else would count records twice or not at all. {doubt}"
-            + _ways_on(partition, offset, log)
+            f" Reading from any other position would count records twice or not at all. {doubt}"
+            + _recovery_options(partition, offset, log)
         )
     if reset == "none":
         raise RestoreError(
-            f"input {partition}: {problem} and its source says offset_reset='none'; commit an"
+            f"input {partition}: {problem} and its source has offset_reset='none'; commit an"
             " offset, or choose 'earliest' or 'latest'"
         )
     if offset is not None:
         raise RestoreError(
-            f"input {partition}: {problem}; {cause}. {lost_records(offset, log)} No offset_reset"
-            " applies to that. Set on_data_loss='continue' to read on at the first record that is"
-            f" there, {log.start}; or stop the application, run `kafka-consumer-groups"
-            f" --reset-offsets --group APPLICATION_ID --topic {partition.topic}:"
-            f"{partition.partition} --to-offset N --execute` with the offset N to read on at, and"
-            " start it again"
+            f"input {partition}: {problem}; {cause}. {lost_records(offset, log)} offset_reset does"
+            " not apply to this case. Set on_data_loss='continue' to continue at the first"
+            f" existing record, {log.start}; or stop the application, run `kafka-consumer-groups"
+            " --reset-offsets --group APPLICATION_ID --topic"
+            f" {partition.topic}:{partition.partition} --to-offset N --execute` with the offset N"
+            " to continue at, and start it again"
         )
     if reset == "latest":
         return log.end
@@ -232,7 +234,7 @@ def start_position(
 
 
 def lost_records(offset: int, log: LogRange) -> str:
-    """What is known of the records that are gone, where ``offset`` is committed outside the log."""
+    """Describe the missing records for a committed ``offset`` outside the log."""
     if offset < log.start:
         return (
             f"Records {offset} to {log.start - 1} were not processed and are gone: retention or a"
@@ -240,80 +242,80 @@ def lost_records(offset: int, log: LogRange) -> str:
         )
     return (
         f"The log was truncated at {log.end} or the topic was created again: records before"
-        f" {offset} are gone, and those that are there may have been processed or not."
+        f" {offset} are gone, and the existing ones may or may not have been processed."
     )
 
 
 def doubt_about(shared_changelogs: Mapping[str, str]) -> str:
-    """That state may be another application's, by the names of its changelogs."""
+    """Return a warning that the state may belong to another application with the same topics."""
     return "".join(
-        f"Changelog {topic!r} may be another's: application {other!r}, which is there, has the same"
-        f" topic for a store {store_of(other, topic)!r}. If so, give this application another"
-        f" application_id, or its store another name; `logstate reset` would delete the"
-        f" state of {other!r}. Only if not: "
+        f"Changelog {topic!r} may belong to another application: application {other!r} exists and"
+        f" has the same topic for a store {store_of(other, topic)!r}. If so, give this application"
+        " another application_id, or its store another name; `logstate reset` would delete the"
+        f" state of {other!r}. Otherwise: "
         for topic, other in shared_changelogs.items()
     )
 
 
-def _ways_on(partition: TopicPartition, offset: int | None, log: LogRange) -> str:
-    """What to do where nobody else can tell; each of both was tried by a test."""
+def _recovery_options(partition: TopicPartition, offset: int | None, log: LogRange) -> str:
+    """Describe what the user can do. Both options are covered by tests."""
     if offset is not None and offset < log.start:
-        right, gone = str(log.start), f": records {offset} to {log.start - 1} are gone, and missed"
+        right, gone = str(log.start), f": records {offset} to {log.start - 1} are gone and skipped"
         gone += " (on_data_loss='continue' does the same for every input, with an ERROR in the log)"
     else:
-        right, gone = "N", ", where N is the first record that it does not hold yet"
+        right, gone = "N", ", where N is the first record that the state does not include yet"
         if offset is not None:
-            gone += f" ({log.start} of a topic that was recreated)"
+            gone += f" ({log.start} for a topic that was recreated)"
     return (
         "To keep the state, stop the application and run `kafka-consumer-groups --reset-offsets"
         f" --group APPLICATION_ID --topic {partition.topic}:{partition.partition} --to-offset"
-        f" {right} --execute`{gone}. To begin anew, run `logstate reset`, which deletes the state;"
-        " what the inputs no longer hold does not come back"
+        f" {right} --execute`{gone}. To start from scratch, run `logstate reset`, which deletes the"
+        " state; records that the inputs no longer hold cannot be recovered"
     )
 
 
 def decoded(committed: Committed) -> OffsetMetadata:
-    """What was committed with an offset; nothing where there is no offset."""
+    """Decode the metadata committed with an offset; empty if there is no offset."""
     if committed.offset is None:
         return OffsetMetadata()
     return decode_cut(committed.metadata, committed_offset=committed.offset)
 
 
 def was_read(topic: str, committed: Committed, metadata: Iterable[OffsetMetadata]) -> bool:
-    """Whether the task has read the topic: it has an offset, or nobody tells otherwise.
+    """Return True if the task has read the topic: it has an offset, or nothing shows otherwise.
 
-    ``metadata`` is what was committed with all inputs of the task. A topic that a pattern matches,
-    or that was added to a stream, since the last commit belongs to no state yet: the cut does not
-    name it. Kafka Streams on the JVM commits only what has brought a record: where it committed
-    other inputs last, this one never has.
+    ``metadata`` was committed with all inputs of the task. A topic that a pattern matches, or that
+    was added to a stream, since the last commit does not belong to any state yet: the cut does not
+    name it. Kafka Streams on the JVM commits only inputs that had a record, so if it was the last
+    to commit the other inputs, it has never read this one.
     """
     if committed.offset is not None:
         return True
-    told = list(metadata)
-    known = [one.cut.topic_ids for one in told if one.cut is not None]
+    entries = list(metadata)
+    known = [one.cut.topic_ids for one in entries if one.cut is not None]
     if any(known):
         return any(topic in topic_ids for topic_ids in known)
-    return not any(one.is_of_kafka_streams for one in told)
+    return not any(one.is_of_kafka_streams for one in entries)
 
 
 def counting_cuts(
     metadata: Mapping[TopicPartition, OffsetMetadata],
     committed: Mapping[TopicPartition, Committed],
 ) -> dict[TopicPartition, Cut]:
-    """The cuts of a task's inputs: of all that have an offset, or none at all.
+    """Return the cuts of a task's inputs: of all inputs with an offset, or none at all.
 
-    A commit writes an offset and the cut for every input of the task. Where one input has an offset
-    without it, somebody else has committed since: Kafka Streams on the JVM, which leaves inputs
-    alone that brought no record, or a hand that moved one input. What the other inputs carry is the
-    cut of a state that is no more; its clocks would stand before what was emitted meanwhile.
+    A commit writes an offset and the cut for each input of the task. If an input has an offset
+    without a cut, another program has committed since: Kafka Streams on the JVM, which does not
+    commit inputs without records, or a tool that moved one input. The other inputs then carry the
+    cut of an outdated state; its clocks would be earlier than the results emitted since.
 
-    An input without an offset is new (a pattern matches it now, a stream was added), unless the cut
-    knows it: then its offset was deleted.
+    An input without an offset is new (a pattern matches it now, or a stream was added), unless the
+    cut names it: then its offset was deleted.
     """
     cuts: dict[TopicPartition, Cut] = {}
-    for tp, told in metadata.items():
-        if told.cut is not None:
-            cuts[tp] = told.cut
+    for tp, entry in metadata.items():
+        if entry.cut is not None:
+            cuts[tp] = entry.cut
         elif committed[tp].offset is not None:
             return {}
     known = {topic for cut in cuts.values() for topic in cut.topic_ids}
@@ -323,10 +325,10 @@ def counting_cuts(
 
 
 def joined_cut(cuts: Iterable[Cut]) -> Cut | None:
-    """The one cut of a task; None where there is none.
+    """Join the cuts of a task's inputs; None if there is no cut.
 
-    Its inputs carry the same one. Where the topology has changed, they may have belonged to several
-    tasks: then the largest of every clock and position counts, since they all only grow.
+    All inputs carry the same cut. If the topology has changed, they may have belonged to several
+    tasks: then the largest value of each clock and position applies, because they only increase.
     """
     joined = None
     for cut in cuts:
@@ -347,7 +349,7 @@ def _larger(one: Cut, other: Cut) -> Cut:
 
 
 def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> None:
-    """The inputs must be the topics the cut was written for; raises RestoreError."""
+    """Raise RestoreError if an input was recreated since the cut was written."""
     if metadata.cut is None:
         return
     for topic, known in metadata.cut.topic_ids.items():
@@ -355,21 +357,22 @@ def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> N
         if now is not None and now != known:
             raise RestoreError(
                 f"topic {topic!r} was deleted and created again (topic id {known}, now {now}):"
-                " committed offsets and state belong to the old one. To keep the state and read the"
-                " new topic from its start, stop the application and run `kafka-consumer-groups"
-                f" --reset-offsets --group APPLICATION_ID --topic {topic} --to-earliest --execute`;"
-                " to begin anew, run `logstate reset`, which deletes the state"
+                " committed offsets and state belong to the old topic. To keep the state and read"
+                " the new topic from its start, stop the application and run"
+                f" `kafka-consumer-groups --reset-offsets --group APPLICATION_ID --topic {topic}"
+                " --to-earliest --execute`; to start from scratch, run `logstate reset`, which"
+                " deletes the state"
             )
 
 
 def clocks_under_new_names(
     clocks: Mapping[str, int], formerly: Mapping[str, Collection[str]]
 ) -> Mapping[str, int]:
-    """The clocks of a cut, as stores are called that were renamed since.
+    """Return the clocks of a cut under the current names of renamed stores.
 
-    ``formerly`` is store to all names that it had before. A clock is called ``kind:store`` or
-    ``kind:store:group``; those of joins and of ``suppress`` are called after the name that the
-    names of their stores begin with.
+    ``formerly`` maps a store to all its former names. A clock is named ``kind:store`` or
+    ``kind:store:group``; the clocks of joins and of ``suppress`` are named after the common prefix
+    of their store names.
 
     >>> clocks_under_new_names({"store:old": 7, "observed:old:1": 5}, {"new": ["old"]})
     {'store:new': 7, 'observed:new:1': 5}

@@ -1,13 +1,14 @@
-"""Who keeps a copy of which task's state: whoever would get the task. Pure.
+"""Assign standbys: a task's state is copied to the members that would get the task next.
 
-The assignor is a function of the members (:mod:`logstate.contracts.range_assignor`), so where a
-task goes after a death is known before it. A standby is put there first: after the death of the
-task's own instance, then after the death of any other one, which can move the task as well. What
-is left of ``replicas`` is spread over the instances that have the fewest, in other racks first, as
-in Kafka Streams (KIP-441, KIP-708). Never on the instance that runs the task: it shares its disk.
+The assignor is a function of the members (:mod:`logstate.contracts.range_assignor`), so the next
+owner of a task is known in advance. The first standbys are placed there: the owner after the death
+of the task's own instance, then the owners after the death of any other instance, which can move
+the task as well. The rest of ``replicas`` is spread over the instances with the fewest standbys,
+other racks first, as in Kafka Streams (KIP-441, KIP-708). A standby is never placed on the instance
+that runs the task, because both share a disk.
 
-All members come to the same result from the same list. Where their lists differ for a while, a task
-has one standby too many or too few; nothing but the time of a restore depends on it.
+All members compute the same result from the same list. While their lists differ, a task has one
+standby too many or too few; this affects only the duration of a restore.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ from logstate.contracts.records import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class Peer:
-    """A member of the group, as the directory tells of it."""
+    """A member of the group as listed in the instance directory."""
 
-    #: empty for a static one that has not joined yet
+    #: empty for a static member that has not joined yet
     member_id: str
-    #: ``group.instance.id`` of a static one
+    #: ``group.instance.id`` of a static member
     instance_id: str | None
-    #: whose worker it is: what dies together, and has one disk
+    #: instance of the worker: its members fail together and share a disk
     instance: str
     rack: str = ""
 
     @property
     def id(self) -> str:
-        """What it is known by: a static one before it has joined, too."""
+        """The id of the member; for a static member also known before it has joined."""
         return self.instance_id or self.member_id
 
 
 @dataclass(frozen=True)
 class TaskOwner:
-    """An instance: its members, by what they are known by, and the tasks that it says it has."""
+    """An instance: the ids of its members, and the tasks that it reports to own."""
 
     members: frozenset[str]
     tasks: frozenset[str]
@@ -48,14 +49,14 @@ class TaskOwner:
 
 @dataclass(frozen=True)
 class GroupView:
-    """What the directory tells of the group."""
+    """What the instance directory shows of the group."""
 
     peers: tuple[Peer, ...] = ()
-    #: None: not known
+    #: None: unknown
     holders: tuple[TaskOwner, ...] | None = None
-    #: transactional ids of instances that were heard of lately
+    #: transactional ids of instances with a recent heartbeat
     present: frozenset[str] = frozenset()
-    #: transactional ids of instances that ended without a word
+    #: transactional ids of instances that stopped without a final message
     silent: frozenset[str] = frozenset()
 
 
@@ -64,13 +65,13 @@ EMPTY_GROUP = GroupView()
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the group reads: the partitions of each task, the partition counts of each topic."""
+    """The inputs of the group: partitions of each task, partition count of each topic."""
 
     tasks: Mapping[TaskId, Sequence[TopicPartition]]
     partition_counts: Mapping[str, int]
 
     def owners(self, peers: Iterable[Peer]) -> dict[TaskId, Peer]:
-        """Task -> who would have it in a group of just these members."""
+        """Map each task to its owner in a group of exactly these members."""
         by_id = {peer.id: peer for peer in peers}
         topics = sorted({tp.topic for inputs in self.tasks.values() for tp in inputs})
         static = {peer.id: peer.instance_id for peer in by_id.values() if peer.instance_id}
@@ -87,7 +88,7 @@ class Inputs:
 def standby_assignment(
     inputs: Inputs, peers: Sequence[Peer], replicas: int
 ) -> dict[TaskId, tuple[Peer, ...]]:
-    """Task -> the members that keep a copy of its state, the likeliest heir first."""
+    """Map each task to the members that keep its standbys, the likeliest next owner first."""
     if not replicas:
         return {}
     owners = inputs.owners(peers)
@@ -100,14 +101,14 @@ def standby_assignment(
     for task in sorted(owners):
         own = owners[task]
         deaths = [own.instance, *(dead for dead in instances if dead != own.instance)]
-        heirs = [after[dead][task] for dead in deaths if task in after[dead]]
+        next_owners = [after[dead][task] for dead in deaths if task in after[dead]]
         chosen: dict[str, Peer] = {}
         while len(chosen) < replicas:
             left = [p for p in peers if p.instance not in chosen and p.instance != own.instance]
             if not left:
                 break
-            heir = next((peer for peer in heirs if peer in left), None)
-            peer = heir or min(left, key=lambda p: _badness(p, own, chosen.values(), kept))
+            likeliest = next((peer for peer in next_owners if peer in left), None)
+            peer = likeliest or min(left, key=lambda p: _badness(p, own, chosen.values(), kept))
             chosen[peer.instance] = peer
             kept[peer.id] += 1
         places[task] = tuple(chosen.values())

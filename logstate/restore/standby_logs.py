@@ -1,4 +1,4 @@
-"""What a standby asks the brokers of the changelogs that it follows."""
+"""Read the offsets and cuts of the changelogs that a standby follows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logstate.topics.bound_plan import BoundPlan
 
 
 class StandbyLogs:
-    """The changelogs of tasks that another member owns."""
+    """Reads offsets of the changelogs of tasks that another member owns."""
 
     def __init__(self, plan: BoundPlan, application_id: str, admin: Admin) -> None:
         self._plan = plan
@@ -29,10 +29,10 @@ class StandbyLogs:
     def before_opening(
         self, owned: OwnedTask
     ) -> Steps[tuple[Mapping[TopicPartition, LogRange], dict[TopicPartition, int], Cut | None]]:
-        """Where the logs of a task begin and end, :meth:`committed`, and what its owner needs.
+        """Return the ranges of a task's logs, :meth:`committed`, and the last cut of its owner.
 
-        The cut is read after the starts, because the owner deletes below what an earlier cut says,
-        and before the ends, because a log reaches what an earlier cut says.
+        The cut is read after the starts, because the owner deletes below the positions of an
+        earlier cut, and before the ends, because a log reaches the positions of an earlier cut.
         """
         changelogs = list(self._plan.changelogs(owned.task_id))
         starts = yield Step("start_offsets", self._admin.start_offsets, (changelogs,))
@@ -42,9 +42,9 @@ class StandbyLogs:
         return logs, (yield from self.committed(owned)), cut
 
     def committed(self, owned: OwnedTask) -> Steps[dict[TopicPartition, int]]:
-        """How far source topics may be followed that are changelogs: their owner has come so far.
+        """Return how far the owner has processed source topics that serve as changelogs.
 
-        An open transaction can still raise it, never lower it.
+        A standby may read them up to there. An open transaction can only raise this offset.
         """
         changelogs = self._plan.changelogs(owned.task_id)
         sources = [tp for tp, spec in changelogs.items() if spec.source_topic]
@@ -55,7 +55,7 @@ class StandbyLogs:
         return {tp: found[tp].offset or 0 for tp in sources}
 
     def _cut(self, owned: OwnedTask) -> Steps[Cut | None]:
-        """What the owner committed last; None where that is in the cuts topic."""
+        """Return the owner's last cut; None if it is in the cuts topic."""
         inputs = owned.partitions
         arguments = (self._application_id, inputs)
         found = yield Step("committed_so_far", self._admin.committed_so_far, arguments)
@@ -64,4 +64,4 @@ class StandbyLogs:
         if cut is None:
             return None
         clocks = clocks_under_new_names(cut.clocks, self._plan.formerly)
-        return cut._replace(clocks=clocks, local_rows={})  # those are with the owner
+        return cut._replace(clocks=clocks, local_rows={})  # only the owner has the local rows

@@ -1,15 +1,16 @@
-"""Standbys: the state of tasks that others own, kept up to date from their changelogs.
+"""Standbys: copies of the state of tasks owned by other members, updated from the changelogs.
 
-A standby is a restore that does not end: the rows are opened, judged and loaded by the same code,
-read committed, up to the end that the log had when it was asked for, and again a second later. So
-there is nothing to convert when its task is assigned here (``take``): the task is handed over as it
-is, and goes through the stages of every assignment. What it has not seen yet is the tail that is
-replayed then, to the same target as ever: where the rows stand decides, not who wrote them.
+A standby is a restore that does not end: the same code opens, checks and loads the rows, reading
+committed records up to the end that the log had when it was requested, and again a second later. No
+conversion is needed when its task is assigned here (``take``): the task is handed over unchanged
+and goes through the stages of every assignment. The records that the standby has not read yet are
+replayed then, up to the usual target: only the position of the rows matters, not which code wrote
+them.
 
-A standby never holds anything up: beside tasks that run nobody waits for what it asks the brokers,
-it opens or writes one task a turn, or frees a part of what one holds, and rests for longer than
-that took, databases are closed on a thread of their own, it reads only as fast as it may, and
-whatever fails for it is logged and tried again.
+A standby never delays other work. While tasks run, no thread waits for its requests to the brokers.
+It opens or writes one task per turn, or frees a part of one task's rows, and then pauses for longer
+than that took. Databases are closed on a separate thread. It reads at a limited rate, and every
+failure of a standby is logged and retried.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
 
-#: until what failed is tried again; doubled each time, up to the longest
+#: delay before a retry; doubled each time, up to the maximum
 _RETRY_MS = 1_000.0
 _RETRY_LONGEST_MS = 60_000.0
-#: so long after a query the rows are kept as new as they can be: each query sees the last second
+#: rows are kept as current as possible for this long after a query: queries see the last second
 _READ_MS = 60_000.0
-#: of what a task holds, rows that are freed a turn: milliseconds of work
+#: rows of one task that are freed per turn: milliseconds of work
 _FREED_ROWS = 10_000
-#: the epoch of tasks that no assignment gave
+#: epoch of tasks without an assignment
 _NO_EPOCH = -1
 
 
@@ -84,24 +85,24 @@ class Standbys:
         self._cluster = cluster
         self._background: Background | None = None
         self._openings = AsyncRequest(self._made_background)
-        #: whose logs are asked for, in order to open it
+        #: the task whose log ranges are requested in order to open it
         self._opening: OwnedTask | None = None
         self._ends = AsyncRequest(self._made_background)
         self._asked: list[OwnedTask] = []
-        #: when the ends were asked for last, monotonic and by the wall clock
+        #: when the ends were last requested, monotonic and wall clock
         self._asked_ms, self._asked_wall_ms = float("-inf"), 0
-        #: task -> when the ends were asked for that are its targets now, monotonic and wall clock
+        #: task -> when its current targets were requested, monotonic and wall clock
         self._ends_of: dict[TaskId, tuple[float, int]] = {}
-        #: tasks that are being closed: nobody can open them before
+        #: tasks that are being closed; they cannot be opened before that is done
         self._closings: dict[TaskId, Pending] = {}
         self._closer: Background | None = None
-        #: handed over by the worker, with what was not committed
+        #: tasks handed over by the worker with uncommitted writes
         self._undone: set[TaskId] = set()
-        #: monotonic, when somebody queried any of them last; written by any thread
+        #: monotonic time of the last query of any standby; written by any thread
         self.read_ms = float("-inf")
-        #: monotonic, of each task's last write
+        #: monotonic time of each task's last write
         self._written_ms: dict[TaskId, float] = {}
-        #: task -> when it may be opened again, and how long it waited for that
+        #: task -> when it may be opened again, and the length of that wait
         self._waits: dict[TaskId, tuple[float, float]] = {}
         self._budget = RateLimiter(clock, config.standby_bytes_per_s)
         self._throttle = Throttle(clock)
@@ -110,36 +111,36 @@ class Standbys:
 
     @property
     def has_more(self) -> bool:
-        """There is something to read at once."""
+        """True if there are records to read at once."""
         return not self._follower.is_idle and self._budget.may_read()
 
     @property
     def tasks(self) -> Mapping[TaskId, OwnedTask]:
-        """Those that are followed."""
+        """The tasks that have a standby here."""
         return self._tasks
 
     def rest(self, ms: float) -> None:
-        """Leave the worker to its own tasks for so long."""
+        """Leave the worker to its own tasks for this long."""
         self._throttle.at_least(ms)
 
     def want(self, tasks: Collection[TaskId]) -> None:
-        """Follow these, as far as they have changelogs, and no others."""
+        """Keep standbys of these tasks, if they have changelogs, and of no others."""
         self._wanted = frozenset(task for task in tasks if self._plan.changelogs(task))
 
     def take(self, task_id: TaskId) -> Task | None:
-        """Hand a task over that is assigned here now; None where it is not followed.
+        """Hand over the standby of a task that is now assigned here; None if there is none.
 
-        None as well where its rows are damaged: they are given up.
+        Also returns None if its rows are damaged: they are discarded.
         """
         self._wait_until_closed(task_id)
-        owned = self._given_up(task_id)
+        owned = self._unfollow(task_id)
         if owned is None:
             return None
         try:
             self._discard(owned)
             if owned.stage is Stage.STANDBY:
                 owned.task.state.apply()
-                _LOGGER.info("task %s: its standby is promoted, at %s", task_id, _positions(owned))
+                _LOGGER.info("task %s: its standby is promoted at %s", task_id, _positions(owned))
         except LogstateError as exc:
             self._let_go(owned, exc)
             if not isinstance(exc, StoreCorruptedError):
@@ -147,41 +148,42 @@ class Standbys:
         return owned.task_or_none
 
     def keep(self, task_id: TaskId, task: Task) -> None:
-        """A task that was revoked here, as it was committed last; nothing is opened again.
+        """Keep a revoked task as a standby in its last committed state, without reopening it.
 
-        Freeing what it holds and closing it take a while, and the group waits for that: it is done
-        later, one task a turn.
+        Freeing its rows and closing it take a while and the group waits for the revocation, so this
+        is done later, one task per turn.
         """
         self._undone.add(task_id)
         owned = OwnedTask(task_id, self._plan.input_partitions(task_id), _NO_EPOCH)
         owned.task_or_none = task
         self._tasks[task_id] = owned
 
-    def turn(self, timeout_s: float, *, beside: bool) -> Steps[None]:
-        """Some of what there is to do; waits so long at most for records.
+    def turn(self, timeout_s: float, *, busy: bool) -> Steps[None]:
+        """Do one turn of work; wait at most ``timeout_s`` for records.
 
-        ``beside``: while tasks run, which wait for it: opening and writing a database take
-        milliseconds each, so there is one of them a turn, or a part of what is freed, and a rest.
+        ``busy``: running tasks wait for this turn. Opening and writing a database take
+        milliseconds each, so a turn does only one of them, or frees a part of the rows, and then
+        pauses.
         """
         self._end_closings()
-        is_time = not beside or self._throttle.is_over
+        is_time = not busy or self._throttle.is_over
         unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
         if unwanted is not None and is_time:
             with self._throttle.piece():
-                if not beside or not self._frees(self._tasks[unwanted]):
-                    self._drop(unwanted, beside=beside)
-            if beside:
+                if not busy or not self._frees(self._tasks[unwanted]):
+                    self._drop(unwanted, busy=busy)
+            if busy:
                 return
         if not self._wanted:
             yield from self._follower.rest()
             return
         try:
-            if is_time and (yield from self._open_next(beside=beside)) and beside:
+            if is_time and (yield from self._open_next(busy=busy)) and busy:
                 return
-            yield from self._ask_for_ends(beside=beside)
+            yield from self._ask_for_ends(busy=busy)
             if self._budget.may_read():
                 before = self._follower.taken_bytes
-                yield from self._follower.poll(timeout_s, beside=beside)
+                yield from self._follower.poll(timeout_s, busy=busy)
                 self._budget.took(self._follower.taken_bytes - before)
         except RetriableError as exc:
             _LOGGER.debug("standbys wait: %s", text_of(exc))
@@ -192,14 +194,14 @@ class Standbys:
         for task_id, owned in list(self._tasks.items()) if is_time else ():
             with self._throttle.piece():
                 is_written = self._settle(task_id, owned)
-            if is_written and beside:
+            if is_written and busy:
                 break
 
     def close(self) -> Steps[None]:
-        """Keep what they have, and let go of it."""
+        """Write the rows of all standbys and close them."""
         closing = ErrorCollector()
         for task_id in list(self._tasks):
-            closing.call(partial(self._drop, task_id, beside=False))
+            closing.call(partial(self._drop, task_id, busy=False))
         for task_id in list(self._closings):
             closing.call(partial(self._wait_until_closed, task_id))
         if self._closer is not None:
@@ -216,25 +218,25 @@ class Standbys:
             self._background = self._cluster.background()
         return self._background
 
-    def _given_up(self, task_id: TaskId) -> OwnedTask | None:
-        """Follow it no more; None where it was not followed."""
+    def _unfollow(self, task_id: TaskId) -> OwnedTask | None:
+        """Stop following a task; None if it was not followed."""
         owned = self._tasks.pop(task_id, None)
         self._ends_of.pop(task_id, None)
         if self._opening is not None and self._opening.task_id == task_id:
             self._opening = None
-            self._openings.give_up()
+            self._openings.abandon()
         if owned is not None:
             self._follower.remove(owned)
         return owned
 
     def _discard(self, owned: OwnedTask) -> None:
-        """Of what the worker handed over: all that it had not committed."""
+        """Discard all uncommitted writes of a task that the worker handed over."""
         if owned.task_id in self._undone:
             self._undone.remove(owned.task_id)
             owned.task.discard()
 
     def _frees(self, owned: OwnedTask) -> bool:
-        """Let go of some of what a task holds that is to be dropped, or begun again."""
+        """Free some rows of a task that will be dropped or restarted. False if it had none."""
         task = owned.task_or_none
         if task is not None and task.state.release(_FREED_ROWS):
             return True
@@ -242,34 +244,34 @@ class Standbys:
         self._discard(owned)
         return is_undone
 
-    def _drop(self, task_id: TaskId, *, beside: bool) -> None:
-        owned = self._given_up(task_id)
+    def _drop(self, task_id: TaskId, *, busy: bool) -> None:
+        owned = self._unfollow(task_id)
         task = None if owned is None else owned.task_or_none
         if owned is not None and task is not None:
             try:
                 self._discard(owned)
                 task.state.apply()
             except LogstateError as exc:
-                _LOGGER.warning("task %s: its copy cannot be kept: %s", task_id, text_of(exc))
+                _LOGGER.warning("task %s: its standby cannot be kept: %s", task_id, text_of(exc))
                 self._let_go(owned, exc)
             else:
-                self._close(task_id, task, beside=beside)
+                self._close(task_id, task, busy=busy)
         _LOGGER.info("task %s: no longer a standby here", task_id)
 
     def _let_go(self, owned: OwnedTask, exc: LogstateError) -> None:
-        """Of one that failed: close it, and move its rows away where they are damaged."""
+        """Close a failed standby and move its rows away if they are damaged."""
         self._undone.discard(owned.task_id)
-        closing = ErrorCollector(exc)  # what failed may not even close
+        closing = ErrorCollector(exc)  # after a failure even closing may fail
         if isinstance(exc, StoreCorruptedError):
-            closing.call(partial(self._rows.give_up, owned, exc))
+            closing.call(partial(self._rows.discard, owned, exc))
         elif owned.task_or_none is not None:
             closing.call(owned.task_or_none.close)
 
-    def _close(self, task_id: TaskId, task: Task, *, beside: bool) -> None:
-        if not beside:
+    def _close(self, task_id: TaskId, task: Task, *, busy: bool) -> None:
+        if not busy:
             ErrorCollector().call(task.close)
             return
-        if self._closer is None:  # not the one that asks brokers: those may be away for a while
+        if self._closer is None:  # separate from broker requests, which may block for a while
             self._closer = self._cluster.background()
         self._closings[task_id] = self._closer.start(task.close, ())
 
@@ -281,24 +283,23 @@ class Standbys:
     def _wait_until_closed(self, task_id: TaskId) -> None:
         pending = self._closings.pop(task_id, None)
         if pending is not None:
-            ErrorCollector().call(
-                pending.result
-            )  # whoever opens it next is told what is wrong with it
+            # The next opening raises what is wrong with the files.
+            ErrorCollector().call(pending.result)
 
-    def _open_next(self, *, beside: bool) -> Steps[bool]:
-        """Whether one was opened, or could not be."""
+    def _open_next(self, *, busy: bool) -> Steps[bool]:
+        """Return True if a standby was opened or failed to open."""
         if self._opening is not None and self._opening.task_id not in self._wanted:
             self._opening = None
-            self._openings.give_up()
+            self._openings.abandon()
         owned = self._opening = self._opening or self._next()
         if owned is None:
             return False
         with self._throttle.piece():
-            if beside and self._frees(owned):
+            if busy and self._frees(owned):
                 return True
         try:
             ask = partial(self._logs.before_opening, owned)
-            found = yield from self._openings.go_on(ask, waits=not beside)
+            found = yield from self._openings.advance(ask, waits=not busy)
             if found is None:
                 return False
             with self._throttle.piece():
@@ -313,7 +314,7 @@ class Standbys:
         return True
 
     def _next(self) -> OwnedTask | None:
-        """Of those that are wanted and not open, the first whose time it is."""
+        """Return the first wanted standby that is not open and may be tried now."""
         now = self._clock.monotonic_ms()
         ready = [t for t in self._wanted if self._waits.get(t, (0.0, 0.0))[0] <= now]
         free = (t for t in ready if t not in self._closings and not self._is_followed(t))
@@ -340,25 +341,25 @@ class Standbys:
         self._rows.open(owned, self._plan.changelogs(owned.task_id), logs, cut)
         owned.move_to(Stage.STANDBY)
 
-    def _ask_for_ends(self, *, beside: bool) -> Steps[None]:
+    def _ask_for_ends(self, *, busy: bool) -> Steps[None]:
         if not self._ends.is_under_way:
             now = self._clock.monotonic_ms()
             self._asked = [o for o in self._tasks.values() if o.stage is Stage.STANDBY]
             if not self._asked or now - self._asked_ms < self._config.standby_interval_ms:
                 return
             self._asked_ms, self._asked_wall_ms = now, self._clock.wall_clock_ms()
-        found = yield from self._ends.go_on(self._new_ends, waits=not beside)
+        found = yield from self._ends.advance(self._new_ends, waits=not busy)
         if found is None:
             return
         ends, committed = found
         for owned in self._asked:
             if self._tasks.get(owned.task_id) is not owned or owned.stage is not Stage.STANDBY:
-                continue  # it was promoted meanwhile, or begins again
+                continue  # it was promoted or restarted meanwhile
             shortened = [str(t.changelog) for t in owned.targets if ends[t.changelog] < t.target]
             if shortened:
-                _LOGGER.warning("task %s: %s lost their tails", owned.task_id, shortened)
+                _LOGGER.warning("task %s: %s were truncated", owned.task_id, shortened)
                 self._follower.remove(owned)
-                owned.move_to(Stage.ASSIGNED)  # it is opened anew, and judged as at any start
+                owned.move_to(Stage.ASSIGNED)  # it is opened again and checked as at any start
                 continue
             owned.start_positions = committed[owned.task_id]
             for target in owned.targets:
@@ -377,12 +378,12 @@ class Standbys:
         return ends, committed
 
     def _settle(self, task_id: TaskId, owned: OwnedTask) -> bool:
-        """Write a standby that has all there was: then queries see it. Whether it was time."""
+        """Write an up-to-date standby, so that queries see its records. True if it was due."""
         if owned.stage is not Stage.STANDBY or not all(t.is_done for t in owned.targets):
             return False
         ends_of = self._ends_of.get(task_id)
         if ends_of is None:
-            return False  # it was opened with ends that are older than every answer
+            return False  # it was opened with ends that are older than any answer
         ends_ms, ends_of_ms = ends_of
         now = self._clock.monotonic_ms()
         if not self._is_due(owned, self._written_ms.get(task_id), now, ends_ms):
@@ -404,15 +405,15 @@ class Standbys:
     def _is_due(
         self, owned: OwnedTask, written_ms: float | None, now: float, ends_ms: float
     ) -> bool:
-        """Whether it is written now: from time to time, and each time where it is queried."""
+        """Return True if the checkpoint interval is over or the standby was queried recently."""
         if written_ms is None or now - written_ms >= self._config.checkpoint_interval_ms:
             return True
         return now - self.read_ms < _READ_MS and owned.current_ms != ends_ms
 
     def _failed(self, owned: OwnedTask, exc: LogstateError) -> None:
-        """Of one standby; the others go on, and so does everything that runs."""
+        """Close a failed standby and retry it later; other standbys and running tasks continue."""
         task_id, now = owned.task_id, self._clock.monotonic_ms()
-        self._given_up(task_id)
+        self._unfollow(task_id)
         self._follower.remove(owned)
         self._let_go(owned, exc)
         _, waited = self._waits.get(task_id, (0.0, 0.0))
@@ -421,11 +422,11 @@ class Standbys:
         is_usual = isinstance(exc, RetriableError | DirectoryInUseError)
         level = logging.DEBUG if is_usual else logging.WARNING
         _LOGGER.log(
-            level, "task %s cannot be followed, again in %d ms: %s", task_id, wait_ms, text_of(exc)
+            level, "standby of task %s failed, retry in %d ms: %s", task_id, wait_ms, text_of(exc)
         )
 
     def _all_failed(self, exc: LogstateError) -> Steps[None]:
-        """Of the one whose rows are damaged; of all where it is not known which."""
+        """Fail the standby whose rows are damaged, or all if it is unknown which."""
         path = exc.path if isinstance(exc, StoreCorruptedError) else None
         followed = list(self._tasks.values())
         blamed = [owned for owned in followed if path is not None and _path(owned) == path]

@@ -1,6 +1,6 @@
-"""The local rows of a task before it runs: opened, judged, given up where they cannot be right.
+"""The local rows of a task before it runs: open, check and, if they cannot be right, discard them.
 
-The same for a task that is assigned and for one that is followed in case it will be.
+Used for assigned tasks and for standbys.
 """
 
 from __future__ import annotations
@@ -35,29 +35,31 @@ from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
 
-#: the options where committed state is missing
-_WAYS_ON = (
+#: the user's options when committed state is missing
+_RECOVERY_OPTIONS = (
     "Likely causes: the log was truncated, its records were deleted (kafka-delete-records, or a"
-    " cleanup.policy with 'delete' for a while), or the topic was created again or restored from an"
-    " old backup. Options: (1) start the instance whose state directory has the rows of this task,"
-    " or copy that directory here; (2) restore the topic from a backup, with the same offsets;"
-    " (3) begin with the rows that are left: Application(on_state_loss='continue') for one start;"
-    " (4) begin again: `logstate reset` deletes the state of all stores, and what the inputs no"
-    " longer hold does not come back"
+    " cleanup.policy with 'delete' for a while), or the topic was created again or restored from"
+    " an old backup. Options: (1) start the instance whose state directory has the rows of this"
+    " task, or copy that directory here; (2) restore the topic from a backup, with the same"
+    " offsets; (3) start with the remaining rows: Application(on_state_loss='continue') for one"
+    " start; (4) start from scratch: `logstate reset` deletes the state of all stores, and records"
+    " that the inputs no longer hold cannot be recovered"
 )
 
 
 def log_ranges(
     admin: Admin, partitions: Sequence[TopicPartition]
 ) -> Steps[Mapping[TopicPartition, LogRange]]:
-    """Where logs begin and end now."""
+    """Return the start and end offsets of logs."""
     starts = yield Step("start_offsets", admin.start_offsets, (partitions,))
     ends = yield Step("end_offsets", admin.end_offsets, (partitions,))
     return {tp: LogRange(starts[tp], ends[tp]) for tp in partitions}
 
 
 class TaskRows:
-    """See the module. ``new_task`` opens the stores of a task; ``destroy_state`` removes them."""
+    """Opens and checks local rows. ``new_task`` opens a task's stores; ``destroy_state`` removes
+    them.
+    """
 
     def __init__(
         self,
@@ -68,14 +70,14 @@ class TaskRows:
         *,
         accepts_loss: bool = False,
     ) -> None:
-        """``accepts_loss``: begin with what is left where committed state is missing."""
+        """``accepts_loss``: start with the remaining rows if committed state is missing."""
         self._plan = plan
         self._clock = clock
         self._new_task = new_task
         self._destroy_state = destroy_state
         self._accepts_loss = accepts_loss
         #: task -> where its rows were moved to, and why
-        self._given_up: dict[TaskId, str] = {}
+        self._discarded: dict[TaskId, str] = {}
 
     def open(
         self,
@@ -84,10 +86,10 @@ class TaskRows:
         logs: Mapping[TopicPartition, LogRange],
         cut: Cut | None,
     ) -> None:
-        """Open the task's stores, rebuilding rows whose identity does not hold.
+        """Open the task's stores, and rebuild rows that do not belong to the changelogs.
 
-        ``cut`` has the clocks under the present names of stores. Raises RestoreError where rows and
-        changelogs together lack what committed state needs; then no row was given up.
+        ``cut`` has its clocks under the current store names. Raises RestoreError if rows and
+        changelogs together lack records that committed state needs; no row is discarded then.
         """
         needed = {
             changelog: self._needed(owned, changelog, spec, logs[changelog], cut)
@@ -101,7 +103,7 @@ class TaskRows:
         except StoreCorruptedError as exc:
             if not self._accepts_loss:
                 for changelog, spec in changelogs.items():
-                    self._check_log(owned, spec, changelog, logs[changelog], needed, unfit=exc)
+                    self._check_log(owned, spec, changelog, logs[changelog], needed, damage=exc)
                 if owned.task_or_none is None and cut is not None and cut.local_rows:
                     what = text_of(exc)
                     raise RestoreError(_lost_local_rows(owned, cut.local_rows, what)) from exc
@@ -109,7 +111,7 @@ class TaskRows:
             self._set_targets(owned, changelogs, logs, needed)
 
     def _check_local_rows(self, owned: OwnedTask, cut: Cut | None) -> None:
-        """Rows without a changelog must be those of the committed cut; raises RestoreError."""
+        """Raise RestoreError if rows without a changelog are not those of the committed cut."""
         if cut is None or not cut.local_rows:
             return
         writer = "" if cut.writer is None else cut.writer.member_id
@@ -118,17 +120,17 @@ class TaskRows:
         if not lost:
             return
         place = "" if state.path is None else f" in {state.path}"
-        moved = self._given_up.get(owned.task_id)
+        moved = self._discarded.get(owned.task_id)
         others = any(store in state.meta.local_rows for store in lost)
         if others:
-            what = f"those{place} are of another commit"
+            what = f"the rows{place} belong to another commit"
         else:
             what = f"there are none{place}" if moved is None else f"they were moved to {moved}"
         if not self._accepts_loss:
             raise RestoreError(_lost_local_rows(owned, lost, what))
         _LOGGER.error(
             "task %s: stores %s have no changelog, and their rows are missing: %s."
-            " on_state_loss='continue': they are empty now",
+            " on_state_loss='continue': the stores are empty now",
             owned.task_id,
             sorted(lost),
             what,
@@ -140,10 +142,10 @@ class TaskRows:
         meta.local_writer = writer
 
     def _rebuild(self, owned: OwnedTask, cause: StoreCorruptedError, cut: Cut | None) -> None:
-        """Empty the stores that have a changelog; all of them where the directory is damaged."""
+        """Empty the stores that have a changelog, or all stores if the directory is damaged."""
         task = owned.task_or_none
         if task is None or cause.path is not None or not task.state.local.stores:
-            self.give_up(owned, cause)
+            self.discard(owned, cause)
             owned.task_or_none = self._new_task(owned)
             self._check_local_rows(owned, cut)
             return
@@ -157,7 +159,7 @@ class TaskRows:
         owned.task_or_none = self._new_task(owned)
 
     def unlogged(self, owned: OwnedTask) -> list[str]:
-        """The stores without a changelog that hold rows here; opens the task's stores for it."""
+        """Return the stores without a changelog that have local rows; opens the task's stores."""
         specs = self._plan.sub_topology(owned.task_id).stores
         if all(spec.is_logged for spec in specs):
             return []
@@ -166,10 +168,10 @@ class TaskRows:
                 owned.task_or_none = self._new_task(owned)
             return owned.task.state.unlogged_rows()
         except StoreCorruptedError:
-            return []  # `open` meets the damage again, and decides what becomes of the rows
+            return []  # `open` finds the damage again and decides what to do with the rows
 
     def check_replays(self, owned: OwnedTask) -> None:
-        """What was replayed must not have been overtaken; raises as ``check_replay`` does."""
+        """Check that no replay was too slow for the removal of tombstones; see `check_replay`."""
         now = self._clock.wall_clock_ms()
         for target in owned.targets:
             if target.since_ms is not None:
@@ -187,20 +189,20 @@ class TaskRows:
         return known.get(changelog.topic, TOMBSTONE_LIFETIME_MS)
 
     def rebuild(self, owned: OwnedTask, damage: StoreCorruptedError) -> None:
-        """Give up the local state of a task if it is the one that was found damaged."""
+        """Discard the local state of the task if it is the damaged one."""
         task = owned.task_or_none
         if task is not None and damage.path is not None and task.state.path == damage.path:
-            self.give_up(owned, damage)
+            self.discard(owned, damage)
 
     def end(self, owned: OwnedTask, *, applies: bool) -> None:
-        """Close a task, see `Task.end`. Where that meets damage, its rows are given up."""
+        """Close a task, see `Task.end`. If it finds damage, discard the task's rows."""
         try:
             owned.task.end(applies=applies)
         except StoreCorruptedError as exc:
-            self.give_up(owned, exc)
+            self.discard(owned, exc)
 
-    def give_up(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
-        """Close the task and move its rows out of the way."""
+    def discard(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
+        """Close the task and move its rows to quarantine."""
         _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, text_of(cause))
         owned.current_ms = None
         unlogged = [
@@ -216,12 +218,12 @@ class TaskRows:
                 unlogged,
             )
         if owned.task_or_none is not None:
-            closing = ErrorCollector(cause)  # what is damaged may not even close
+            closing = ErrorCollector(cause)  # with damage even closing may fail
             closing.call(owned.task_or_none.close)
             owned.task_or_none = None
         place = self._destroy_state(owned)
         if place is not None:
-            self._given_up[owned.task_id] = f"{place}, because {text_of(cause)}"
+            self._discarded[owned.task_id] = f"{place}, because {text_of(cause)}"
 
     def _set_targets(
         self,
@@ -233,8 +235,8 @@ class TaskRows:
         state = owned.task.state
         now = self._clock.wall_clock_ms()
         if not state.meta.caught_up_at_ms and not state.meta.positions:
-            # New stores miss no deletion so far. One that is restored in parts has to be told apart
-            # from one that stopped half way and comes back when tombstones are gone.
+            # New stores have missed no deletion yet. A restore that was interrupted and continues
+            # after tombstones were removed must be distinguished from a new store.
             state.meta.caught_up_at_ms = now
         owned.targets = []
         for changelog, spec in changelogs.items():
@@ -270,7 +272,7 @@ class TaskRows:
                 found.since_ms = now if is_current else state.meta.caught_up_at_ms or None
             owned.targets.append(found)
 
-    # ------------------------------------------------------------------ what is missing
+    # ------------------------------------------------------------------ lost records
 
     def _needed(
         self,
@@ -298,19 +300,19 @@ class TaskRows:
         log: LogRange,
         needed: Mapping[TopicPartition, Needed],
         *,
-        unfit: StoreCorruptedError | None = None,
+        damage: StoreCorruptedError | None = None,
     ) -> None:
-        """The log alone must hold what is needed, or the loss must be accepted.
+        """Check that the log alone has the needed records, unless the loss is accepted.
 
-        ``unfit``: why local rows cannot be used. Raises RestoreError.
+        ``damage``: why local rows cannot be used. Raises RestoreError.
         """
         lost = lost_end(log, needed[changelog]) or lost_beginning(log, needed[changelog])
         if lost is None:
             if needed[changelog].first is None and log.start > 0:
                 _LOGGER.warning(
                     "task %s: changelog %s of store %r starts at offset %d. The last commit was"
-                    " made by Kafka Streams or by an earlier version, and does not say which of"
-                    " its records are needed: whether committed rows are missing is not known",
+                    " made by Kafka Streams or by an earlier version, and does not record which of"
+                    " the changelog's records are needed: committed rows may be missing",
                     owned.task_id, changelog, spec.name, log.start,
                 )  # fmt: skip
             return
@@ -319,37 +321,37 @@ class TaskRows:
             f" of store {spec.name!r} cannot restore it: {lost}. Committed state is missing"
         )
         if self._accepts_loss:
-            _LOGGER.error("%s. on_state_loss='continue': the store has what is left", found)
+            _LOGGER.error("%s. on_state_loss='continue': the store has the remaining rows", found)
             return
-        rows = self._local_rows(owned, spec, unfit)
-        raise RestoreError(f"{found}. {rows}. {_WAYS_ON}")
+        rows = self._local_rows(owned, spec, damage)
+        raise RestoreError(f"{found}. {rows}. {_RECOVERY_OPTIONS}")
 
     def _local_rows(
-        self, owned: OwnedTask, spec: StoreSpec, unfit: StoreCorruptedError | None
+        self, owned: OwnedTask, spec: StoreSpec, damage: StoreCorruptedError | None
     ) -> str:
-        """What becomes of the local rows."""
+        """Describe the local rows of the store and whether they can be used."""
         task = owned.task_or_none
         path = None if task is None else task.state.path
         place = "" if path is None else f" in {path}"
         position = None if task is None else task.state.positions.get(spec.name)
-        if position is None and unfit is None:
-            moved = self._given_up.get(owned.task_id)
+        if position is None and damage is None:
+            moved = self._discarded.get(owned.task_id)
             if moved is not None:
                 return f"The local rows of the task were moved to {moved}"
             return f"There are no local rows of the store{place}"
         which = "" if position is None else f", up to offset {position} of the changelog,"
-        why = "" if unfit is None else f", but cannot be used: {text_of(unfit)}"
+        why = "" if damage is None else f", but cannot be used: {text_of(damage)}"
         return f"The local rows{place}{which} were not changed{why}"
 
 
 def _lost_local_rows(owned: OwnedTask, stores: Iterable[str], what: str) -> str:
     return (
-        f"task {owned.task_id}: stores {sorted(stores)} have no changelog, and the rows that the"
-        f" committed offsets belong to are missing: {what}. They would be empty, and results"
-        " continue from there. Likely causes: the state directory was deleted or is another one, or"
-        " the task moved here from another instance. Options: (1) start the instance whose state"
-        " directory has the rows, or copy the directory of the task here; (2)"
-        " Application(on_state_loss='continue') begins with empty stores: for one start, or always"
-        " where tasks may move without these rows; (3) declare the stores with a changelog, under"
-        " other names; (4) begin again with `logstate reset`"
+        f"task {owned.task_id}: stores {sorted(stores)} have no changelog, and the rows that belong"
+        f" to the committed offsets are missing: {what}. The stores would be empty, and results"
+        " would continue from there. Likely causes: the state directory was deleted or replaced,"
+        " or the task moved here from another instance. Options: (1) start the instance whose"
+        " state directory has the rows, or copy the directory of the task here; (2)"
+        " Application(on_state_loss='continue') starts with empty stores: for one start, or always"
+        " if tasks may move without these rows; (3) declare the stores with a changelog, under"
+        " other names; (4) start from scratch with `logstate reset`"
     )

@@ -1,20 +1,21 @@
-"""From an assigned task to a running one: committed offsets, local state, targets, start.
+"""Bring an assigned task to running: committed offsets, local state, targets, start.
 
-    1  ask for the committed offsets of all tasks
-    2  decode what was committed with them: partition times, the cut
-    3  ask where inputs and changelogs begin and end; AFTER 1, so that targets cover what the
-       offsets cover
-    4  decide where each input is read on
-    5  read the cut, where it is in the cuts topic
-    6  open the stores, decide where each changelog is read on, and its target; local rows whose
-       identity does not hold are given up first. Rows and changelogs must hold all records that
-       the cut needs (:mod:`missing_records`), or the start is refused and no row is given up
+    1  read the committed offsets of all tasks
+    2  decode the metadata committed with them: partition times, the cut
+    3  read the start and end offsets of inputs and changelogs; AFTER 1, so that targets cover
+       the committed offsets
+    4  determine the start position of each input
+    5  read the cut if it is in the cuts topic
+    6  open the stores, determine the start and target of each changelog replay; local rows that
+       do not belong to the changelogs are discarded first. Rows and changelogs must have all
+       records that the cut needs (:mod:`missing_records`); otherwise the start is refused and no
+       row is discarded
     7  set the clocks; the task is RESTORING, and the restorer takes over
-    8  the targets are reached: apply the rows; the task is STARTING (`restored`)
+    8  when the targets are reached: apply the rows; the task is STARTING (`restored`)
     9  seek; the task is RUNNING (`start`)
 
-Each step goes as far as it can without waiting. A task that is not ready stays in its stage until
-the worker's next turn, so nothing here holds up the tasks that run.
+No step waits. A task that is not ready stays in its stage until the worker's next turn, so running
+tasks are not delayed.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ _LOGGER = logging.getLogger(__name__)
 class TaskStarter:
     """Brings assigned tasks to the point where the restorer takes over.
 
-    ``look_again``: asked once, before the first of them is begun; False puts it off.
-    ``on_lost_records`` is told of a topic how many offsets of it are gone.
+    ``look_again`` is called once before the first task is prepared; if it returns False, the tasks
+    are prepared later. ``on_lost_records`` is called with a topic and the number of offsets lost.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class TaskStarter:
         on_lost_records: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         self._on_lost_records = on_lost_records
-        #: what was lost and told: the input, its committed offset, where it is read on
+        #: reported losses: the input, its committed offset, the offset where reading continues
         self._told_losses: set[tuple[TopicPartition, int, int]] = set()
         self._look_again = look_again
         self._plan = plan
@@ -93,19 +94,19 @@ class TaskStarter:
         self._missing = MissingOffsets(plan, admin, self._cuts)
 
     def close(self) -> Steps[None]:
-        """Release what it read with."""
+        """Close the reader of the cuts topic."""
         yield from self._cuts.close()
 
     def prepare(
-        self, tasks: Sequence[OwnedTask], *, beside: Sequence[OwnedTask]
+        self, tasks: Sequence[OwnedTask], *, running: Sequence[OwnedTask]
     ) -> Steps[list[OwnedTask]]:
-        """Take assigned tasks to RESTORING; returns those that got there.
+        """Take assigned tasks to RESTORING and return those that got there.
 
-        ``beside`` are the tasks that run, and stand still while a question waits for its answer and
-        while a database is opened: then one task is taken, and the next one at the next turn.
+        ``running`` are the running tasks. They are blocked while a request waits for its answer and
+        while a database is opened, so only one task is prepared per turn then.
         """
         tasks = [owned for owned in tasks if self._held.may_try(owned)]
-        if beside:
+        if running:
             tasks = tasks[:1]
         if not tasks:
             return []
@@ -113,7 +114,7 @@ class TaskStarter:
             if not (yield from self._look_again()):
                 return []
             self._look_again = None
-        found = yield from self._committed(tasks, blocks_tasks=bool(beside))  # 1
+        found = yield from self._committed(tasks, blocks_tasks=bool(running))  # 1
         prepared = []
         for owned in tasks:
             if not all(tp in found for tp in owned.partitions):
@@ -121,22 +122,22 @@ class TaskStarter:
             owned.metadata = {tp: decoded(found[tp]) for tp in owned.partitions}  # 2
             try:
                 yield from self._prepare(owned, found)  # 3 to 7
-            except RetriableError as exc:  # no reason to disturb the tasks that run
+            except RetriableError as exc:  # not a reason to disturb running tasks
                 _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, text_of(exc))
-                break  # the next question would wait as long, and polls must not
+                break  # the next request would wait as long, and polls must not be delayed
             except DirectoryInUseError as exc:
                 self._held.wait(owned, exc)
                 continue
             except RestoreError:
                 if not (yield from self._has_moved_on(owned, found)):
                     raise
-                continue  # another member owns it by now; the next poll will say so
+                continue  # another member owns it by now; the next poll will return the revocation
             self._held.opened(owned)
             prepared.append(owned)
         return prepared
 
     def _prepare(self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> Steps[None]:
-        """Steps 3 to 7 of the module's list."""
+        """Run steps 3 to 7 of the module's list."""
         changelogs = self._plan.changelogs(owned.task_id)
         logs = yield from log_ranges(self._admin, [*owned.partitions, *changelogs])  # 3
         has_state = any(
@@ -164,7 +165,7 @@ class TaskStarter:
     def _committed(
         self, tasks: Sequence[OwnedTask], *, blocks_tasks: bool
     ) -> Steps[Mapping[TopicPartition, Committed]]:
-        """The committed offsets of the tasks' partitions; nothing where it is too early to ask."""
+        """Return the committed offsets of the tasks' partitions; empty if it is too early."""
         timeout_s = self._pace.timeout_s(blocks_tasks=blocks_tasks)
         if timeout_s is None:
             return {}
@@ -183,7 +184,8 @@ class TaskStarter:
     def _has_moved_on(
         self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]
     ) -> Steps[bool]:
-        """Whether the offsets changed since they were read, so that logs seen later do not fit.
+        """Return True if the offsets have changed since they were read, so later log ranges do not
+        fit.
 
         This happens to a member that was silent for so long that it lost its partitions.
         """
@@ -194,14 +196,14 @@ class TaskStarter:
         return any(now.get(tp) != found[tp] for tp in owned.partitions)
 
     def restored(self, owned: OwnedTask) -> None:
-        """A task's stores reached their targets: take it to STARTING.
+        """Take a task whose stores reached their targets to STARTING.
 
-        Or back to ASSIGNED, without its rows, where that took so long that they may be wrong.
+        If the replay was so slow that the rows may be wrong, discard them and return to ASSIGNED.
         """
         try:
             self._rows.check_replays(owned)
         except StoreCorruptedError as exc:
-            self._rows.give_up(owned, exc)
+            self._rows.discard(owned, exc)
             owned.move_to(Stage.ASSIGNED)
             return
         task = owned.task
@@ -220,9 +222,10 @@ class TaskStarter:
         )
 
     def start(self, owned: OwnedTask, heard_ms: float) -> Steps[None]:
-        """Seek and read on; a client that is not ready to seek is asked again next turn.
+        """Seek to the start positions and run the task; retried next turn if the client is not
+        ready.
 
-        ``heard_ms``: when it was known last that the task is this member's.
+        ``heard_ms``: when this member's ownership of the task was last confirmed.
         """
         try:
             yield Step("start", self._consumer.start, (owned.start_positions,))
@@ -269,7 +272,7 @@ class TaskStarter:
     def _tell_loss(
         self, owned: OwnedTask, partition: TopicPartition, committed: Committed, log: LogRange
     ) -> None:
-        """Say that a task reads on although records are gone: once, however often it is begun."""
+        """Log, once per loss, that a task continues although records are gone."""
         offset = committed.offset
         if offset is None or log.start <= offset <= log.end:
             return
@@ -279,7 +282,7 @@ class TaskStarter:
         self._told_losses.add(loss)
         _LOGGER.error(
             "task %s: input %s: offset %d is committed, but the log holds %d to %d. %s The task"
-            " reads on at offset %d, because on_data_loss is 'continue'",
+            " continues at offset %d, because on_data_loss is 'continue'",
             owned.task_id,
             partition,
             offset,
@@ -302,11 +305,11 @@ class TaskStarter:
         whole: list[Cut] = []
         for tp, cut in cuts.items():
             if cut._replace(offset=0) in different:
-                continue  # all inputs carry the same one, but for their offsets
+                continue  # all inputs carry the same cut, except for their offsets
             different.append(cut._replace(offset=0))
             if cut.is_in_cuts_topic:
-                told = yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset)
-                cut = told._replace(writer=cut.writer)
+                stored = yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset)
+                cut = stored._replace(writer=cut.writer)
             whole.append(cut)
         return joined_cut(whole)
 
@@ -321,15 +324,15 @@ class TaskStarter:
 
 
 def _warn_of_strangers(owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> None:
-    """Say so where some inputs carry a cut that cannot count."""
-    told = [str(tp) for tp, one in owned.metadata.items() if one.cut is not None]
+    """Log that some inputs carry a cut that cannot be used."""
+    with_cut = [str(tp) for tp, one in owned.metadata.items() if one.cut is not None]
     others = {str(tp): found[tp].offset for tp, one in owned.metadata.items() if one.cut is None}
-    if told:
+    if with_cut:
         _LOGGER.warning(
-            "task %s: the clocks of its last commit do not count: another program has committed"
-            " %s since (Kafka Streams on the JVM, or a reset of some inputs), and %s not. The task"
-            " goes on with the times that Kafka Streams keeps beside offsets",
+            "task %s: ignoring the clocks of its last commit: another program has since committed"
+            " %s (Kafka Streams on the JVM, or a reset of some inputs), but not %s. The task"
+            " continues with the times that Kafka Streams commits with offsets",
             owned.task_id,
             others,
-            told,
+            with_cut,
         )

@@ -1,4 +1,4 @@
-"""When work that comes in pieces goes on, beside other work that waits for each of them."""
+"""Limit the share of time of work that is done in slices, so that other work is not delayed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from logstate.contracts.clock import Clock
 
-#: of the time, pieces take a quarter at most
+#: slices take at most a quarter of the time
 _TIMES_AS_LONG = 3.0
 
 
 class Throttle:
-    """After each piece a rest thrice as long: two of 30 ms do not hold up the same commit."""
+    """Pauses three times as long as each slice, so two slices do not delay the same commit."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -20,16 +20,16 @@ class Throttle:
 
     @property
     def is_over(self) -> bool:
-        """The next piece may begin."""
+        """True if the next slice may begin."""
         return self._clock.monotonic_ms() >= self._until_ms
 
     def at_least(self, ms: float) -> None:
-        """Something else had its turn, and the other work waits for that already."""
+        """Pause for at least this long, because other work was already delayed."""
         self._until_ms = max(self._until_ms, self._clock.monotonic_ms() + ms)
 
     @contextmanager
     def piece(self) -> Iterator[None]:
-        """What is done inside is one."""
+        """Measure the work done inside as one slice."""
         began_ms = self._clock.monotonic_ms()
         try:
             yield

@@ -1,11 +1,11 @@
-"""Changelogs that end before what a restore has to reach: it would wait for ever.
+"""Detect changelogs that end before the target of a restore, which would wait forever.
 
-A target is the end that a log had when its task was prepared. A leader that lacks the log's tail
-may take over (an unclean election), or somebody cuts the log off: nothing comes where it ends now,
-and the restore stands still there. One that waits for an open transaction looks the same. So where
-a restore stands still for a while, the end of its log is asked for again.
+A target is the end that a log had when its task was prepared. A leader without the log's tail may
+take over (an unclean election), or the log is truncated: no records arrive after its new end and
+the restore makes no progress. Waiting for an open transaction looks the same. So if a restore makes
+no progress for a while, the end of its log is requested again.
 
-A position beyond the end is told by the client (``Polled.out_of_range``).
+The client reports a position beyond the end (``Polled.out_of_range``).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from logstate.contracts.records import TopicPartition
 
 _LOGGER = logging.getLogger(__name__)
 
-#: a restore that stands still for so long is looked into, and again each time
+#: a restore without progress for this long is checked, and again after each such interval
 _PATIENCE_MS = 2_000.0
 
 
 class _Stand(NamedTuple):
-    """Where a restore stands, and when its log is asked for its end."""
+    """The position of a restore, and when the end of its log is requested."""
 
     position: int
     look_at_ms: float
 
 
 class TruncatedLogs:
-    """What the restores of one worker read, and how long they have stood still."""
+    """Tracks the restores of one worker and how long they have made no progress."""
 
     def __init__(self, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms
@@ -42,7 +42,7 @@ class TruncatedLogs:
     def found(
         self, admin: Admin, reading: Mapping[TopicPartition, tuple[int, int]]
     ) -> Steps[dict[TopicPartition, int]]:
-        """Of what is read, each with position and target: the logs that end before the target."""
+        """Return logs that end before their target. ``reading``: log -> position and target."""
         now, known = self._monotonic_ms(), self._stands
         self._stands = {}
         for log, (position, _) in reading.items():
@@ -60,6 +60,6 @@ class TruncatedLogs:
                 "restore_ends", admin.end_offsets, (due,)
             )
         except (BrokerError, TopicError) as exc:
-            _LOGGER.debug("it is not known whether logs were shortened: %s", text_of(exc))
+            _LOGGER.debug("could not check whether logs were truncated: %s", text_of(exc))
             return {}
         return {log: ends[log] for log in due if ends[log] < reading[log][1]}

@@ -1,10 +1,10 @@
-"""The mark of a snapshot at one task: where its cut is to be, and what has come from behind it.
+"""The barrier of a snapshot in one task: the position of its cut, and records behind it.
 
-A record from behind the mark waits here until the cut is made. So the task cuts when it has
-processed all that is ahead of its marks, which is a property of the task and of no clock.
+Records behind the barrier are buffered until the cut is made. So the task cuts when it has
+processed all records before its barrier, which depends only on the task and not on a clock.
 
-Invariant: from the mark's arrival to the cut, no record at or beyond a target is processed; a task
-that was further already never cuts.
+Invariant: from the barrier's arrival to the cut, no record at or beyond a target is processed; a
+task that is already beyond its targets never cuts.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from logstate.task.task import Task
 
 @dataclass
 class Barrier:
-    """See the module. ``targets`` are the first offsets that do not belong to the cut."""
+    """A barrier. ``targets`` are the first offsets that do not belong to the cut."""
 
     snapshot: str
     targets: Mapping[TopicPartition, int]
-    #: monotonic: when the cut was made; None: it was not
+    #: monotonic time of the cut; None: not made yet
     cut_ms: float | None = None
     _behind: dict[TopicPartition, list[FetchedRecord]] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
 
     def is_reached(self, task: Task) -> bool:
-        """Whether all that is ahead of it was processed, and nothing else."""
+        """Return True if exactly the records before the barrier were processed."""
         return all(
             not task.buffered(partition) and task.position(partition) == target
             for partition, target in self.targets.items()
@@ -37,7 +37,7 @@ class Barrier:
     def add_records(
         self, task: Task, partition: TopicPartition, records: Sequence[FetchedRecord]
     ) -> None:
-        """Give a task what is ahead of the mark, and keep the rest."""
+        """Pass the records before the barrier to the task, and buffer the rest."""
         target = self.targets.get(partition)
         if target is None or (records[-1].offset() or 0) < target:
             task.add_records(partition, records)
@@ -48,7 +48,7 @@ class Barrier:
         task.at_end(partition, target)
 
     def at_end(self, task: Task, partition: TopicPartition, position: int) -> None:
-        """The consumer stands at the end of the log."""
+        """Handle that the consumer is at the end of the log."""
         target = self.targets.get(partition)
         if target is None or position <= target:
             task.at_end(partition, position)
@@ -57,11 +57,11 @@ class Barrier:
         task.at_end(partition, target)
 
     def kept(self, partition: TopicPartition) -> int:
-        """Records from behind the mark."""
+        """Return the number of buffered records behind the barrier."""
         return len(self._behind.get(partition, ()))
 
-    def let_go(self, task: Task) -> None:
-        """Give the task what has come from behind the mark."""
+    def release(self, task: Task) -> None:
+        """Pass the buffered records to the task."""
         behind, self._behind = self._behind, {}
         ends, self._ends = self._ends, {}
         for partition, records in behind.items():
@@ -71,8 +71,8 @@ class Barrier:
         self.targets = {}
 
 
-def mark_at(snapshot: str, targets: Mapping[TopicPartition, int], task: Task) -> Barrier:
-    """The mark of a task, which does nothing where the task is further already."""
+def barrier_at(snapshot: str, targets: Mapping[TopicPartition, int], task: Task) -> Barrier:
+    """Return the barrier of a task; it has no effect if the task is already beyond its targets."""
     if any(task.position(partition) > target for partition, target in targets.items()):
         return Barrier(snapshot, {}, cut_ms=float("-inf"))
     return Barrier(snapshot, targets)

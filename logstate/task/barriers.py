@@ -1,11 +1,11 @@
-"""The marks of a snapshot at the tasks of one worker: what the newest order means for each. Pure.
+"""The barriers of a snapshot in the tasks of one worker, as requested by the newest request.
 
-The order comes from another thread, by a single assignment; the worker follows with its next turn.
-What it decides here is which tasks cut with the commit that begins, and which stand still behind
-their cut. Nothing of it decides about a transaction: a commit at a mark is a commit as every other.
+A request is set by another thread in a single assignment; the worker follows it in its next turn.
+This module decides which tasks cut with the commit that begins, and which are held after their cut.
+It does not affect transactions: a commit at a barrier is like any other.
 
-Invariants: a task that was aborted or moved has no mark any more; nobody stands still for longer
-than an order says.
+Invariants: a task that was aborted or moved has no barrier anymore; no task is held longer than the
+request allows.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.snapshots import SnapshotNote, SnapshotRequest, SubShape
-from logstate.task.barrier import Barrier, mark_at
+from logstate.task.barrier import Barrier, barrier_at
 from logstate.task.owned_task import OwnedTask
 
 
 class Barriers:
-    """See the module."""
+    """Follows snapshot requests for the tasks of one worker."""
 
     def __init__(self) -> None:
-        #: from any thread: what was ordered last
+        #: set by any thread: the newest request
         self.wanted: SnapshotRequest | None = None
-        #: for any thread: what was cut and committed; how the sub-topologies are connected
+        #: read by any thread: committed cuts; how the sub-topologies are connected
         self.notes: deque[SnapshotNote] = deque()
         self.shape: Mapping[int, SubShape] = {}
         self._order: SnapshotRequest | None = None
@@ -34,11 +34,11 @@ class Barriers:
 
     @property
     def is_alert(self) -> bool:
-        """A snapshot is being taken: nobody may wait for long."""
+        """True while a snapshot is being taken: waits must be short."""
         return self.wanted is not None
 
     def follow(self, running: Sequence[OwnedTask], now_ms: float) -> None:
-        """Follow the newest order."""
+        """Follow the newest request."""
         wanted = self.wanted
         if wanted is None and self._order is None:
             return
@@ -52,19 +52,19 @@ class Barriers:
             self._follow(order, owned, now_ms)
 
     def wants_commit(self, running: Iterable[OwnedTask]) -> bool:
-        """Whether a task stands at its mark."""
-        return self._order is not None and any(map(_is_at_mark, running))
+        """Return True if a task is at its barrier."""
+        return self._order is not None and any(map(_is_at_barrier, running))
 
     def begin(self, tasks: Iterable[OwnedTask], now_ms: float) -> None:
-        """A commit of these tasks begins, with what they have done until now."""
+        """Handle that a commit of these tasks' work so far begins."""
         self._cutting = []
         if self._order is None:
             return
         for owned in tasks:
-            if _is_at_mark(owned) and owned.mark is not None:
-                owned.mark.cut_ms = now_ms
+            if _is_at_barrier(owned) and owned.barrier is not None:
+                owned.barrier.cut_ms = now_ms
                 owned.is_held = owned.task_id.sub_topology in self._order.holding
-                self._cutting.append((owned, owned.mark))
+                self._cutting.append((owned, owned.barrier))
 
     def committed(
         self,
@@ -72,30 +72,30 @@ class Barriers:
         metadata: Mapping[TopicPartition, str],
         cut_records: Mapping[str, bytes],
     ) -> None:
-        """It is committed."""
+        """Record the cuts of the finished commit."""
         cutting, self._cutting = self._cutting, []
-        for owned, mark in cutting:
-            told = {tp.topic: (offsets[tp], metadata[tp]) for tp in owned.partitions}
+        for owned, barrier in cutting:
+            entries = {tp.topic: (offsets[tp], metadata[tp]) for tp in owned.partitions}
             task = str(owned.task_id)
-            self.notes.append(SnapshotNote(mark.snapshot, task, told, cut_records.get(task)))
+            self.notes.append(SnapshotNote(barrier.snapshot, task, entries, cut_records.get(task)))
 
     def _follow(self, order: SnapshotRequest, owned: OwnedTask, now_ms: float) -> None:
-        sub, mark = owned.task_id.sub_topology, owned.mark
-        if mark is not None and (mark.snapshot != order.id or mark.cut_ms is not None):
-            mark.let_go(owned.task)
+        sub, barrier = owned.task_id.sub_topology, owned.barrier
+        if barrier is not None and (barrier.snapshot != order.id or barrier.cut_ms is not None):
+            barrier.release(owned.task)
         if sub in order.marks:
-            if mark is None or mark.snapshot != order.id:
+            if barrier is None or barrier.snapshot != order.id:
                 targets = _targets(order.marks[sub], owned.partitions)
-                owned.mark = mark_at(order.id, targets, owned.task)
-        elif mark is not None and mark.cut_ms is None:
-            mark.let_go(owned.task)
-            owned.mark = None
-        mark = owned.mark
+                owned.barrier = barrier_at(order.id, targets, owned.task)
+        elif barrier is not None and barrier.cut_ms is None:
+            barrier.release(owned.task)
+            owned.barrier = None
+        barrier = owned.barrier
         owned.is_held = (
-            mark is not None
-            and mark.cut_ms is not None
+            barrier is not None
+            and barrier.cut_ms is not None
             and sub in order.holding
-            and now_ms - mark.cut_ms < order.hold_ms
+            and now_ms - barrier.cut_ms < order.hold_ms
         )
 
     def _end(self, running: Iterable[OwnedTask]) -> None:
@@ -103,14 +103,14 @@ class Barriers:
             self.wanted = None
         self._order = None
         for owned in running:
-            if owned.mark is not None:
-                owned.mark.let_go(owned.task)
-            owned.mark, owned.is_held = None, False
+            if owned.barrier is not None:
+                owned.barrier.release(owned.task)
+            owned.barrier, owned.is_held = None, False
 
 
-def _is_at_mark(owned: OwnedTask) -> bool:
-    mark = owned.mark
-    return mark is not None and mark.cut_ms is None and mark.is_reached(owned.task)
+def _is_at_barrier(owned: OwnedTask) -> bool:
+    barrier = owned.barrier
+    return barrier is not None and barrier.cut_ms is None and barrier.is_reached(owned.task)
 
 
 def _targets(

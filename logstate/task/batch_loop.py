@@ -1,8 +1,8 @@
 """The hot loop: records of one partition, decoded and pushed through the compiled operators.
 
-Everything that is the same for the whole run is looked up once; per record there is no call but the
-client's accessors, the decoders and the operator chain, and one `try` spans the run. What failed is
-told afterwards by the stage the loop had reached.
+Everything constant during the run is looked up once. Per record there are only the calls of the
+client's accessors, the decoders and the operator chain, and one `try` covers the run. The stage
+that the loop had reached shows what failed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
 ) -> int:
     """Process up to ``limit`` records of a queue that are older than ``before``.
 
-    The queue's head, where it is decoded already, is processed in any case: the caller chose it.
-    The first record that is not older becomes the head. Returns how many were processed.
+    A head that is decoded already is processed in any case: the caller chose it. The first record
+    that is not older becomes the head. Returns the number of processed records.
 
-    Raises DeserializationError or ProcessingError; what came before the failed record is consumed.
+    Raises DeserializationError or ProcessingError; the records before the failed one are consumed.
     """
     partition, records = queue.partition, queue.records
     take, decode_key, decode_value = _readers(source, records.popleft)
@@ -88,14 +88,15 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             if due is not None and due <= stream_time:
                 limit = _punctuated(task, partition, limit)
             last = offset  # type: ignore[assignment]
-            # With the offset: an extractor must see the same time again when a head that was
-            # decoded but not processed is read anew.
+            # With the offset: an extractor must get the same time again when a head that was
+            # decoded
+            # but not processed is decoded again.
             if timestamp > partition_time:  # noqa: PLR1730  max() costs three times as much
                 partition_time = timestamp
             count += 1
     except RetryLater as later:
         assert record is not None
-        records.appendleft(record)  # decoded anew then: the function may have changed the value
+        records.appendleft(record)  # decoded again: the function may have changed the value
         task.blocked_until_ms = later.at_ms
     except Exception as exc:  # decoders and user functions raise anything
         if _is_final(exc, stage):
@@ -121,18 +122,18 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
 def _readers(
     source: CompiledSource, take: Callable[[], FetchedRecord]
 ) -> tuple[Callable[[], FetchedRecord], Deserializer[Any], Deserializer[Any]]:
-    """How the next record is taken, and what decodes its key and its value."""
+    """Return how to take the next record, and the decoders of its key and value."""
     if source.header_decoders is None:
         return take, source.deserialize_key, source.deserialize_value
     read_key, read_value = source.header_decoders
-    headers: HeaderList = []  # a copy of those of the record that was taken last
+    headers: HeaderList = []  # a copy of the headers of the last record
 
     def take_and_remember() -> FetchedRecord:
         nonlocal headers
         record = take()
         try:
             headers = list(record.headers() or ())
-        except Exception:  # noqa: BLE001  the loop reads them again, and reports the record
+        except Exception:  # noqa: BLE001  the loop reads them again and reports the record
             headers = []
         return record
 
@@ -144,28 +145,29 @@ def _readers(
 
 
 def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> int:
-    """Run what is due; returns how many records may follow: none overtakes a schedule that is to be
-    tried again, and none comes after an interruption.
+    """Run due schedules; return how many records may follow.
+
+    None may follow before a schedule that must be retried, or after an interruption.
     """
     task.punctuate("stream_time")
     task.topic, task.partition = partition
     if task.blocked_until_ms > 0 or task.punctuations.is_interrupted:
         return 0
-    task.punctuations.refresh()  # nothing may have been due: an interruption that came late
+    task.punctuations.refresh()  # maybe nothing was due, after an interruption that came late
     return limit
 
 
 def _dropped(
     task: TaskProgress, source: CompiledSource, record: FetchedRecord, limit: int
 ) -> tuple[int, int]:
-    """Leave a record without a time behind; returns its offset and how many may follow."""
+    """Drop a record without a time; return its offset and how many may follow."""
     task.offset, task.timestamp = record.offset() or 0, record.timestamp()[1]
     task.dropper(source.name, DropReason.NEGATIVE_TIMESTAMP)()
     return task.offset, 0 if task.punctuations.is_interrupted else limit
 
 
 def _is_final(error: Exception, stage: str) -> bool:
-    """Whether an error is raised unchanged: no record caused it, or it names its record already."""
+    """Return True if the error is raised unchanged: no record caused it, or it names its record."""
     if isinstance(error, ConfigError) or is_not_of_record(error):
         return True
     return stage is _USER and isinstance(error, RecordError)
@@ -179,9 +181,9 @@ def _is_passed_over(
     record: FetchedRecord,
     cause: Exception,
 ) -> bool:
-    """Whether a record that does not decode, or has no time, is left behind, as its handler says.
+    """Return True if the handler skips a record that does not decode or has no time.
 
-    False where it is to be tried again later; raises the record's error otherwise.
+    Returns False if it must be retried later; raises the record's error otherwise.
     """
     if stage in (_USER, _TIME):
         error = cause
@@ -194,14 +196,14 @@ def _is_passed_over(
             return task.passes_over_untimed(record, error)
         raise error from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
-    error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
+    error.__cause__ = cause  # a dead letter contains the cause, and nothing was raised yet
     if not task.skips(record, error, source.name):
         raise error from cause
     return True
 
 
 def decode_head(task: TaskProgress, queue: PartitionQueue, source: CompiledSource) -> bool:
-    """Decode the next record of a queue without processing it; False where there is none."""
+    """Decode the next record of a queue without processing it; return False if there is none."""
     while queue.head is None and queue.records and task.blocked_until_ms == 0:
         run_queue(task, queue, source, float("-inf"), 1)
     return queue.head is not None
@@ -215,7 +217,7 @@ def event_time(
     value: object,
     partition_time: int,
 ) -> int:
-    """A record's event time where it is not simply the record's timestamp."""
+    """Return a record's event time if it is not simply the record's timestamp."""
     timestamp = record.timestamp()[1]
     if source.timestamp_extractor is not None:
         given = source.timestamp_extractor(key, value, timestamp, partition_time)
@@ -223,5 +225,5 @@ def event_time(
             return given
         return timestamp_of(given, "the timestamp extractor returned")
     if source.is_internal:
-        return 0  # event time 0 travels as "no timestamp" on internal topics
+        return 0  # on internal topics event time 0 is stored as "no timestamp"
     raise without_timestamp(record, task.task_id)

@@ -1,4 +1,4 @@
-"""What the operators and stores of a task dropped: counted by node and reason, and told."""
+"""Records dropped by the operators and stores of a task, counted by node and reason and logged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logstate.contracts.records import TaskId
 
 _LOGGER = logging.getLogger(__name__)
 
-#: between two lines about one node and reason
+#: between two log messages about one node and reason
 _TELL_INTERVAL_MS = 60_000.0
 
 _WHY = {
@@ -22,22 +22,22 @@ _WHY = {
     DropReason.NULL_VALUE: "its value is null",
     DropReason.NULL_MAPPED_KEY: "the key that it was mapped to is None",
     DropReason.NULL_FOREIGN_KEY: "its foreign key is None",
-    DropReason.NULL_GROUP_KEY: "its key is null, which has no place on a repartition topic",
-    DropReason.NEGATIVE_TIMESTAMP: "the timestamp extractor gave it a negative time",
-    DropReason.NO_PARTITION: "the partitioner gave it no partition",
+    DropReason.NULL_GROUP_KEY: "its key is null, so it cannot be placed on a repartition topic",
+    DropReason.NEGATIVE_TIMESTAMP: "the timestamp extractor returned a negative time",
+    DropReason.NO_PARTITION: "the partitioner returned no partition",
     DropReason.OUT_OF_ORDER: "it is older than the row of its key",
-    DropReason.STALE_RESPONSE: "its row had changed since it was asked for",
-    DropReason.DUPLICATE: "one like it had gone on within the interval",
+    DropReason.STALE_RESPONSE: "its row had changed since the request",
+    DropReason.DUPLICATE: "a duplicate was forwarded within the interval",
 }
 
 _LINE = (
     "task %s: node %r dropped the record at %s: %s. %d dropped since the last such line, %d in all"
-    " (metric dropped_records_total, reason %r; said at most once a minute)"
+    " (metric dropped_records_total, reason %r; logged at most once a minute)"
 )
 
 
 class Place(Protocol):
-    """As much of a task as a line in the log needs."""
+    """The part of a task that a log message needs."""
 
     task_id: TaskId
     topic: str | None
@@ -49,16 +49,16 @@ class Place(Protocol):
 
 
 class Drops:
-    """The droppers of one task. Counts go back with what is rolled back; lines in a log cannot."""
+    """The droppers of one task. A rollback restores counts, but not log messages."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self._droppers: dict[tuple[str, DropReason], Dropper] = {}
-        #: what was dropped since ``begin_journal``, with its latest of before
+        #: drops since ``begin_journal``, with the maximum lateness before each
         self.journal: list[tuple[Dropper, int]] | None = None
 
     def dropper(self, node: str, reason: DropReason) -> Dropper:
-        """The dropper of a node for a reason; the same object for the same two."""
+        """Return the dropper of a node for a reason; always the same object."""
         found = self._droppers.get((node, reason))
         if found is None:
             found = self._droppers[node, reason] = Dropper(self, node, reason)
@@ -69,27 +69,27 @@ class Drops:
             yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
 
     def by_reason(self) -> Counter[DropReason]:
-        """How many were dropped, in all nodes."""
+        """Return the number of drops in all nodes by reason."""
         counts: Counter[DropReason] = Counter()
         for one in self:
             counts[one.reason] += one.count
         return +counts
 
     def counts(self) -> Mapping[tuple[str, DropReason], int]:
-        """As they are now, to go back to."""
+        """Return the current counts, for ``go_back_to``."""
         return {at: one.count for at, one in self._droppers.items()}
 
     def go_back_to(self, counts: Mapping[tuple[str, DropReason], int]) -> None:
-        """What was counted since then is not; it will be again."""
+        """Restore earlier counts; the drops since then will be counted again."""
         for at in (*self._droppers, *counts):
             self.dropper(*at).count = counts.get(at, 0)
 
     def begin_journal(self) -> None:
-        """Remember what is dropped from here on, so that it can be undone."""
+        """Start recording drops, so that they can be undone."""
         self.journal = []
 
     def end_journal(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` undo what was counted since ``begin_journal``."""
+        """Stop recording; with ``rollback`` undo the counts since ``begin_journal``."""
         journal, self.journal = self.journal or (), None
         for dropper, late_max_ms in reversed(journal) if rollback else ():
             dropper.count -= 1
@@ -97,7 +97,7 @@ class Drops:
 
 
 class Dropper:
-    """A :class:`logstate.contracts.drops.Drop` that tells the log once in a while."""
+    """A :class:`logstate.contracts.drops.Drop` that logs at most once per interval."""
 
     __slots__ = ("_drops", "_tell_at_ms", "_told", "count", "late_max_ms", "node", "reason")
 
@@ -106,7 +106,7 @@ class Dropper:
         self.reason = reason
         self.count = self.late_max_ms = 0
         self._drops = drops
-        #: as of the last line, and when the next may follow
+        #: the count at the last log message, and when the next one may follow
         self._told = 0
         self._tell_at_ms = float("-inf")
 

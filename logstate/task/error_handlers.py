@@ -1,22 +1,22 @@
-"""What to do with records that fail (KIP-161, KIP-210, KIP-399, KIP-1033, KIP-1034, KIP-1065).
+"""Handlers for records that fail (KIP-161, KIP-210, KIP-399, KIP-1033, KIP-1034, KIP-1065).
 
-A record fails because it does not decode, because a function raises while it or a schedule is
-processed, or because what came of it cannot be produced. A handler looks at a :class:`FailedRecord`
-and answers with a :class:`Decision`. Ready-made ones are ``fail`` (the default), ``skip``,
+A record fails because it does not decode, because a function raises while the record or a schedule
+is processed, or because its result cannot be produced. A handler receives a :class:`FailedRecord`
+and returns a :class:`Decision`. Built-in handlers are ``fail`` (the default), ``skip``,
 ``dead_letter`` and ``retry(...)``.
 
-A skipped or dead-lettered record is rolled back whole: what it wrote to stores, forwarded, produced
-or scheduled is undone, as if it had never been. (Kafka Streams keeps those effects;
-``on_skip="keep"`` does too.) It is always counted, and its offset is committed as processed. Stream
-time has advanced to it, as it does for records that operators drop.
+A skipped or dead-lettered record is rolled back completely: all that it wrote to stores, forwarded,
+produced or scheduled is undone. (Kafka Streams keeps those effects; so does ``on_skip="keep"``.) It
+is always counted, and its offset is committed as processed. Stream time has advanced to it, as for
+records that operators drop.
 
-Results that cannot be produced are of two kinds. A value that its serde cannot encode is noticed at
-once. What the broker refuses (too large, no such topic, no permission) is noticed later, and ends
-the transaction: it is aborted and replayed in ever smaller parts until the record that caused it is
-alone, then the handler is asked about that record, and the replay skips it. So the results of
-all other records are the same, and each is produced once. (Kafka Streams asks only about what is
-too large or late, and drops the one result; ``on_skip="keep"`` drops the results of that record and
-keeps the state it wrote.)
+There are two kinds of results that cannot be produced. A value that its serde cannot encode is
+detected at once. A record that the broker refuses (too large, no such topic, no permission) is
+detected later, and ends the transaction: it is aborted and replayed in smaller and smaller parts
+until the record that caused it is alone. Then the handler decides about that record, and the replay
+skips it. So the results of all other records are unchanged, and each is produced once. (Kafka
+Streams only calls the handler for results that are too large or late, and drops the one result;
+``on_skip="keep"`` drops the results of that record and keeps the state that it wrote.)
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.callbacks import unfit
 
 _PREFIX = "__streams.errors."
-#: a longer key is not in a dead letter that was refused before
+#: a longer key is left out of a dead letter that was refused before
 _KEY_BYTES_MAX = 1_000
-#: nor is more than so much of a message
+#: a longer message is truncated in such a dead letter
 _SHORT_MAX = 500
-#: waits are doubled up to it
+#: maximum of a doubled wait
 _DAY = timedelta(days=1)
 
 
 class Action(Enum):
-    """What becomes of the record."""
+    """What to do with the record."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -54,7 +54,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """A handler's answer; ``delay`` is only for RETRY. Raises ConfigError for what is none."""
+    """A handler's answer; ``delay`` is only for RETRY. Raises ConfigError for invalid arguments."""
 
     action: Action
     delay: timedelta = timedelta(0)
@@ -65,7 +65,7 @@ class Decision:
 
     @property
     def delay_ms(self) -> float:
-        """The delay as the clocks count."""
+        """The delay in milliseconds."""
         return self.delay / timedelta(milliseconds=1)
 
 
@@ -75,9 +75,10 @@ class FailedRecord:
 
     A schedule has no record: ``source``, ``key`` and ``value`` are None then.
 
-    ``error`` is the library's, and says where it happened: a ``DeserializationError``, a
-    ``ProcessingError`` (of punctuation too) or a ``ProductionError``. What your function, a serde
-    or the client raised is ``error.__cause__``, which is None where nobody raised: decide by that.
+    ``error`` is the library's error and says where it happened: a ``DeserializationError``, a
+    ``ProcessingError`` (also for punctuation) or a ``ProductionError``. The exception of your
+    function, a serde or the client is ``error.__cause__``, which is None if none was raised: use it
+    for decisions.
     """
 
     source: RecordMetadata | None
@@ -89,11 +90,11 @@ class FailedRecord:
     stage: str
     task: str
     node: str | None
-    #: attempts so far, 1 at the first failure
+    #: number of attempts so far, 1 at the first failure
     attempt: int
-    #: the library's own; its ``__cause__`` is what was raised
+    #: the library's error; its ``__cause__`` is the original exception
     error: Exception
-    #: of "production": the topic that was written to, where it is known
+    #: for "production": the topic that was written to, if known
     sent_to: str | None = None
 
 
@@ -111,12 +112,12 @@ Handler: TypeAlias = "Callable[[FailedRecord], Decision]"
 
 
 def fail(record: FailedRecord) -> Decision:  # noqa: ARG001  every record gets the same answer
-    """Stop the application; nothing past the record is committed."""
+    """Stop the application; the record and all later ones are not committed."""
     return Decision(Action.FAIL)
 
 
 def skip(record: FailedRecord) -> Decision:  # noqa: ARG001
-    """Roll the record back and go on with the next."""
+    """Roll the record back and continue with the next one."""
     return Decision(Action.SKIP)
 
 
@@ -126,11 +127,10 @@ def dead_letter(record: FailedRecord) -> Decision:  # noqa: ARG001
 
 
 def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler:
-    """Try again after ``backoff``, doubled each time; after ``attempts`` failures ask ``then``.
+    """Try again after ``backoff``, doubled each time; after ``attempts`` failures call ``then``.
 
-    A wait is doubled for as long as it comes to a day at most.
-    Only the task of the record waits. Not for what cannot change: bytes that do not decode, values
-    that do not encode.
+    A wait is doubled up to at most a day. Only the task of the record waits. Not for failures that
+    cannot change: bytes that do not decode, values that do not encode.
 
     >>> handler = retry(3, backoff=timedelta(milliseconds=100), then=dead_letter)
     """
@@ -172,9 +172,9 @@ class ErrorHandlers:
     """
 
     deserialization: Handler = fail
-    #: of functions that raise, in schedules too
+    #: for functions that raise, also in schedules
     processing: Handler = fail
-    #: of results that cannot be encoded, or that the broker refuses
+    #: for results that cannot be encoded, or that the broker refuses
     production: Handler = fail
     #: must exist; records get Kafka Streams' ``__streams.errors.*`` headers
     dead_letter_topic: str | None = None
@@ -193,44 +193,44 @@ class ErrorHandlers:
             yield from _of_handler(f"{stage} handler", handler)
             if handler is dead_letter and letters is None:
                 yield (
-                    f"the {stage} handler is dead_letter, and there is no topic for such records:"
-                    " give ErrorHandlers(dead_letter_topic=...)"
+                    f"the {stage} handler is dead_letter, but there is no dead letter topic: give"
+                    " ErrorHandlers(dead_letter_topic=...)"
                 )
 
     @property
     def guards_processing(self) -> bool:
-        """True where a failed record may be skipped, so its effects must be undoable."""
+        """True if a failed record may be skipped, so its effects must be undoable."""
         return self.processing is not fail or self.decides_on_results
 
     def problems_with(self, stores: Iterable[StoreSpec]) -> Iterator[str]:
-        """What the stores do not allow."""
+        """Yield problems of the handlers with the stores."""
         reused = sorted(spec.name for spec in stores if spec.source_topic is not None)
         if reused and self.guards_processing and self.on_skip == "rollback":
             yield (
-                f"a skipped record would be rolled back in {', '.join(map(repr, reused))}, and be"
+                f"a skipped record would be rolled back in {', '.join(map(repr, reused))}, but be"
                 " in it again after a restore: a source topic serves as changelog there, and still"
-                " has the record. Give ErrorHandlers(on_skip='keep'), as Kafka Streams does it, or"
+                " has the record. Give ErrorHandlers(on_skip='keep'), as Kafka Streams does, or"
                 " build without optimization='all' and 'reuse_source_topics'"
             )
 
     @property
     def decides_on_results(self) -> bool:
-        """True where a record whose results cannot be produced may be skipped."""
+        """True if a record whose results cannot be produced may be skipped."""
         return self.production is not fail
 
 
-#: the default: whatever is wrong stops the application
+#: the default: any failure stops the application
 FAIL_ALWAYS = ErrorHandlers()
 
 
 def dead_letter_record(
     topic: str, failed: FailedRecord, *, refused: Exception | None = None
 ) -> ProducedRecord:
-    """The record for the dead letter topic: bytes as read, the story in the headers.
+    """Return the record for the dead letter topic: bytes as read, the details in the headers.
 
-    Message and trace are cut where they are long. ``refused``: why the brokers did not take it so.
-    Then it goes without value, headers and trace, and says so in ``__streams.errors.cut``: whoever
-    looks for these finds them at the record's place.
+    Long messages and traces are truncated. ``refused``: why the brokers refused it in full. Then it
+    is sent without value, headers and trace, and says so in ``__streams.errors.cut``: these can be
+    found at the record's position.
     """
     error = failed.error.__cause__ or failed.error
     source = failed.source
@@ -246,7 +246,7 @@ def dead_letter_record(
     if refused is not None:
         sizes = f"value: {_size(value)}, key: {_size(key)}, headers: {len(kept)}"
         why = text_of(refused)[:_SHORT_MAX]
-        story["cut"] = f"left out, as the whole letter was refused ({sizes}): {why}"
+        story["cut"] = f"left out, because the full letter was refused ({sizes}): {why}"
         story |= {"stacktrace": None, "message": text_of(error)[:_SHORT_MAX]}
         value, kept = None, ()
         key = None if key is None or len(key) > _KEY_BYTES_MAX else key

@@ -1,7 +1,7 @@
-"""Final results that expired in their store before they were sent: counted, and told.
+"""Count and log final results that expired in their store before they were sent.
 
-Aggregations with ``emit="close"`` look for closed windows when a record arrives, and see what their
-store still shows. Kafka Streams loses the rest without a word.
+Aggregations with ``emit="close"`` look for closed windows when a record arrives, and only see
+results that their store still has. Kafka Streams drops the others silently.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from logstate.task.drops import Place
 
 _LOGGER = logging.getLogger(__name__)
 
-#: between two lines about one store of a task
+#: between two log messages about one store of a task
 _TELL_INTERVAL_MS = 10_000
 
 
 _LINE = (
     "task %s: %d final results of store %r expired before they were sent, %d so far. The"
-    " record at %r, partition %d, offset %d, timestamp %d took the store's time farther"
-    " than its retention of %d ms beyond them, before anything had looked for them"
+    " record at %r, partition %d, offset %d, timestamp %d advanced the store's time by more"
+    " than its retention of %d ms beyond them, before the operator had looked for them"
     ' (emit="close" looks when a record arrives, at most once per emit interval). Kafka'
     " Streams loses them too. Give store=Materialized(%r, retention=timedelta(...)) as much"
     " as event time may jump, or use suppress(until_window_closes()); see"
@@ -30,16 +30,16 @@ _LINE = (
 
 
 class ExpiredResults:
-    """The figures of one task, by store."""
+    """The counts of one task by store."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        #: as of the last line, and when the next may follow
+        #: the count at the last log message, and when the next one may follow
         self._told: Counter[str] = Counter()
         self._tell_at_ms: dict[str, float] = {}
 
     def add(self, place: Place, store: StoreSpec, count: int) -> None:
-        """``count`` results of ``store`` are gone; one line for the first of many."""
+        """Count lost results of ``store``, and log the first of many."""
         name = store.name
         self.counts[name] += count
         now_ms = place.monotonic_ms()

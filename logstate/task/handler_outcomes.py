@@ -1,8 +1,9 @@
-"""What the handlers decide: asked about what fails, and done what they answer.
+"""Call error handlers, and carry out their decisions.
 
-Of a result that brokers refuse nothing is known before the commit. The worker finds the record, or
-the scheduled callback, that it came of (:mod:`logstate.worker.poison_record`); the handler is asked
-about it here, and its answer waits in :class:`RefusedResults` for the replay, which skips it.
+Before the commit it is unknown which results the brokers refuse. The worker finds the record, or
+the scheduled callback, that produced them (:mod:`logstate.worker.poison_record`); the handler is
+called here, and its decision is kept in :class:`RefusedResults` for the replay, which skips the
+record.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ from logstate.topology.graph.origin import maker_of, sinks_to
 
 _LOGGER = logging.getLogger(__name__)
 
-#: between two lines about one thing that is done with records of a task
+#: between two log messages about one outcome in a task
 _TELL_INTERVAL_MS = 10_000
 
 #: a record, or a schedule by its name
 Source: TypeAlias = "RecordMetadata | str"
-#: what is told of a record that a handler answers a dead letter for
+#: the log message for a dead letter decision in a global store
 _NO_LETTER = (
-    "is left out of a global store, and there is no dead letter of it: every instance would send"
+    "is skipped in a global store without a dead letter, because every instance would send"
     " one, at each start"
 )
 
 
 class HandlerOutcomes:
-    """The handlers of one task. Whatever is skipped or dead-lettered is counted."""
+    """The handlers of one task. Skipped and dead-lettered records are counted."""
 
     def __init__(self, task: TaskProgress, handlers: ErrorHandlers) -> None:
         self._task = task
         self._handlers = handlers
-        #: what was done with how many since that was logged last, and when it may be again
+        #: outcome -> count since its last log message, and when the next one may follow
         self._untold: Counter[str] = Counter()
         self._tell_at_ms: dict[str, float] = {}
-        #: what has a dead letter that is not committed
+        #: sources with an uncommitted dead letter
         self._lettered: set[Source] = set()
-        #: what the brokers said about these dead letters
+        #: sources whose dead letters were refused, with the brokers' error
         self._refused: dict[Source, ProductionError] = {}
 
     def described(
@@ -72,7 +73,7 @@ class HandlerOutcomes:
         attempt: int = 1,
         sent_to: str | None = None,
     ) -> FailedRecord:
-        """What a handler is told; a record of None is a schedule."""
+        """Return the argument for a handler; a ``record`` of None means a schedule."""
         task = self._task
         return FailedRecord(
             None if record is None else where(record),
@@ -89,7 +90,7 @@ class HandlerOutcomes:
         )
 
     def ask(self, failed: FailedRecord) -> Decision:
-        """The answer of the handler for this stage."""
+        """Return the decision of the handler for this stage."""
         handlers = self._handlers
         if failed.stage == "deserialization":
             handler, name = handlers.deserialization, "deserialization"
@@ -100,25 +101,24 @@ class HandlerOutcomes:
         try:
             decision: object = handler(failed)
         except RecordError:
-            raise  # the record's own, mostly
+            raise  # usually the record's own error
         except Exception as exc:
             raise ConfigError(
                 f"the {name} handler {function_site(handler)} raised {type(exc).__name__}:"
-                f" {text_of(exc)}. It was asked about: {text_of(failed.error)}. Correct the handler"
+                f" {text_of(exc)}. It was called for: {text_of(failed.error)}. Correct the handler"
             ) from exc
         if not isinstance(decision, Decision):
             raise ConfigError(
-                f"the {name} handler {function_site(handler)} answered {shown(decision)}: it has to"
-                " return a Decision, such as Decision(Action.SKIP), or what skip(record),"
-                f" dead_letter(record) or fail(record) return. It was asked about:"
-                f" {text_of(failed.error)}"
+                f"the {name} handler {function_site(handler)} returned {shown(decision)}: it must"
+                " return a Decision, such as Decision(Action.SKIP), or the result of skip(record),"
+                f" dead_letter(record) or fail(record). It was called for: {text_of(failed.error)}"
             ) from failed.error
         return decision
 
     def carry_out(
         self, decision: Decision, failed: FailedRecord, source: Source | None = None
     ) -> bool:
-        """Skip or dead-letter; False for FAIL. ``source``: of a schedule its name."""
+        """Skip or dead-letter; return False for FAIL. ``source``: the name of a schedule."""
         task = self._task
         source = source or failed.source
         if decision.action is Action.SKIP:
@@ -133,15 +133,15 @@ class HandlerOutcomes:
             topic = self._handlers.dead_letter_topic
             if topic is None:
                 raise ConfigError(
-                    "a handler answered DEAD_LETTER and no dead letter topic is configured; give"
+                    "a handler returned DEAD_LETTER but no dead letter topic is configured; give"
                     " ErrorHandlers(dead_letter_topic=...)"
                 ) from failed.error
             if failed.source is not None and failed.source.topic == topic:
                 raise ConfigError(
                     f"the record at {failed.source} failed, and its topic is the dead letter topic:"
-                    " its dead letter would come back here, and fail for ever. Give"
-                    " ErrorHandlers(dead_letter_topic=...) a topic that is not read here, or let"
-                    " the handler answer SKIP or FAIL for this one. What failed:"
+                    " its dead letter would come back here and fail forever. Give"
+                    " ErrorHandlers(dead_letter_topic=...) a topic that the application does not"
+                    " read, or let the handler return SKIP or FAIL for this record. The failure:"
                     f" {text_of(failed.error)}"
                 ) from failed.error
             refused = None if source is None else self._refused.get(source)
@@ -154,10 +154,11 @@ class HandlerOutcomes:
         return False
 
     def is_letter_refused(self, source: Source, error: ProductionError) -> bool:
-        """What came of this source, alone in its transaction, was refused: was that a dead letter?
+        """Return True if the refused result of this source, alone in its transaction, is a dead
+        letter.
 
-        Then the replay sends a shorter one: what is wrong with one record must not end the
-        application. Where that is refused too, it is not the record: the topic takes no letters.
+        Then the replay sends a shorter one: one bad record must not end the application. If that is
+        refused too, the record is not the cause: the topic accepts no dead letters.
         """
         if source not in self._lettered or source in self._refused:
             return False
@@ -165,18 +166,18 @@ class HandlerOutcomes:
         return True
 
     def discard(self) -> None:
-        """What is not committed will come again."""
+        """Forget uncommitted dead letters; they will be sent again."""
         self._lettered.clear()
 
     def committed(self, is_past: Callable[[Source], bool]) -> None:
-        """The open transaction is committed; what ``is_past`` will not come again."""
+        """Handle a commit; sources for which ``is_past`` is True will not come again."""
         for source in [*self._refused]:
             if source in self._lettered or is_past(source):
                 del self._refused[source]
         self._lettered.clear()
 
     def _tell(self, what: str, failed: FailedRecord) -> None:
-        """One line for the first of many: a topic full of them must not fill the disk with logs."""
+        """Log the first of many: a topic full of bad records must not fill the disk with logs."""
         self._untold[what] += 1
         now_ms = self._task.monotonic_ms()
         if now_ms < self._tell_at_ms.get(what, now_ms):
@@ -190,50 +191,49 @@ class HandlerOutcomes:
             failed.stage,
             type(cause).__name__,
             text_of(cause),
-            "" if self._untold[what] == 1 else f" ({self._untold[what]} since this was told last)",
+            "" if self._untold[what] == 1 else f" ({self._untold[what]} since the last message)",
         )
         self._untold[what], self._tell_at_ms[what] = 0, now_ms + _TELL_INTERVAL_MS
 
 
 def _part(read: Callable[[], Any]) -> Any:
-    """A part of a record; None where the client cannot read it."""
+    """Read a part of a record; return None if the client cannot read it."""
     try:
         return read()
-    except Exception:  # noqa: BLE001  the error that the handler gets says so
+    except Exception:  # noqa: BLE001  the handler's error says so
         return None
 
 
 def where(record: FetchedRecord) -> RecordMetadata:
-    """The place of a record in its log."""
+    """Return the position of a record in its log."""
     return RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0)
 
 
 class RefusedResults:
-    """The decisions about one task's refused results."""
+    """The decisions about refused results of one task."""
 
     def __init__(self, task: TaskProgress, decisions: HandlerOutcomes) -> None:
         self._task = task
         self._decisions = decisions
         self._decided: dict[Source, tuple[Decision, RecordError]] = {}
-        #: how often each was refused, for handlers that try again
+        #: how often each source was refused, for handlers that retry
         self._attempts: Counter[Source] = Counter()
-        #: schedules that were skipped, or went well after all, since the last commit began
+        #: schedules that were skipped, or succeeded after all, since the last commit began
         self._settled: set[str] = set()
-        #: those of the commit under way
+        #: those in the current commit
         self._committing: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether anything is to be skipped: on the path of every record."""
+        """True if anything must be skipped; evaluated for each record."""
         return bool(self._decided)
 
     def of_record(
         self, source: RecordMetadata, error: ProductionError, sent: Mapping[str, int]
     ) -> None:
-        """The results of this record, alone in its transaction, were refused.
+        """Handle refused results of this record, alone in its transaction.
 
-        ``sent``: the topics of its results, with the bytes of the largest in each.
-        Returns if the replay is to skip it, or to try it again; raises ProductionError
-        otherwise.
+        ``sent``: the topics of its results, with the bytes of the largest in each. Returns if the
+        replay must skip the record or try it again; raises ProductionError otherwise.
         """
         if self._decisions.is_letter_refused(source, error):
             return
@@ -241,18 +241,18 @@ class RefusedResults:
         record = task.fetched
         final = refused(source, task.task_id, sent, self._maker(sent), error)
         if record is None or where(record) != source:
-            raise final from error  # a dead letter: that of one that does not decode
+            raise final from error  # the dead letter of a record that does not decode
         self._decide(source, record, error, final)
 
     def _maker(self, topics: Iterable[str]) -> Blame:
-        """Who made what was sent to the topics, if that is clear."""
+        """Return the node that produced the results for the topics, if it is unambiguous."""
         task = self._task
         within = task.sub_topologies
         sinks = [sink for topic in topics for sink in sinks_to(topic, within, task.topic_name)]
         return maker_of(sinks[0], within) if len(sinks) == 1 else Blame(None, None)
 
     def of_schedule(self, name: str, error: ProductionError) -> None:
-        """What one call of this schedule sent, alone in its transaction, was refused.
+        """Handle refused results of one call of this schedule, alone in its transaction.
 
         Returns and raises as ``of_record``.
         """
@@ -272,8 +272,8 @@ class RefusedResults:
             raise final from error  # its dead letter is refused too
         self._attempts[source] += 1
         cause = error.__cause__ if isinstance(error.__cause__, ProcessingError) else error
-        told = self._told(record, cause, attempt=self._attempts[source])
-        decision = self._decisions.ask(told)
+        described = self._describe(record, cause, attempt=self._attempts[source])
+        decision = self._decisions.ask(described)
         if decision.action is Action.RETRY:
             self._task.blocked_until_ms = self._task.monotonic_ms() + decision.delay_ms
         elif decision.action is Action.FAIL:
@@ -281,10 +281,10 @@ class RefusedResults:
         else:
             self._decided[source] = decision, cause
 
-    def _told(
+    def _describe(
         self, record: FetchedRecord | None, error: RecordError, *, attempt: int = 1
     ) -> FailedRecord:
-        """Of results that were held back for the commit, what failed may be their processing."""
+        """Describe a failure; the processing of results buffered for the commit may have failed."""
         if isinstance(error, ProcessingError):
             return self._decisions.described(
                 record, error, "processing", error.node, attempt=attempt
@@ -294,41 +294,41 @@ class RefusedResults:
         )
 
     def has(self, source: Source) -> bool:
-        """Whether this one is to be skipped."""
+        """Return True if this source must be skipped."""
         return source in self._decided
 
     def carry_out(self, source: Source, record: FetchedRecord | None) -> None:
-        """Skip or dead-letter it, as was decided."""
+        """Skip or dead-letter the source, as decided."""
         decision, error = self._decided[source]
-        self._decisions.carry_out(decision, self._told(record, error), source)
+        self._decisions.carry_out(decision, self._describe(record, error), source)
         if isinstance(source, str):
             self._settled.add(source)
 
     def leave_out(self, source: Source, record: FetchedRecord | None, outputs: int) -> None:
-        """What is to be skipped keeps the state that it wrote: only what it sent goes.
+        """Drop the results of a source that must be skipped, and keep the state that it wrote.
 
-        ``outputs``: how many there were before it.
+        ``outputs``: the number of outputs before it.
         """
         if self.has(source):
             del self._task.outputs[outputs:]
             self.carry_out(source, record)
         elif isinstance(source, str) and source in self._attempts:
-            self._settled.add(source)  # its next failure is another one
+            self._settled.add(source)  # its next failure is a new one
 
     def freeze(self) -> None:
-        """A commit begins: what is settled from here on belongs to the next."""
+        """Begin a commit: later outcomes belong to the next one."""
         if self._settled:
             self._committing |= self._settled
             self._settled.clear()
 
     def discard(self) -> None:
-        """What was skipped since the last commit will come again."""
+        """Forget what was skipped since the last commit; it will come again."""
         self._settled.clear()
         self._committing.clear()
         self._decisions.discard()
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What lies before these offsets will not come again, nor will skipped calls."""
+        """Forget sources before these offsets, and skipped calls; they will not come again."""
         for source in [*self._decided, *self._attempts]:
             if self._is_past(source, offsets):
                 self._decided.pop(source, None)

@@ -1,7 +1,8 @@
-"""A binary heap that orders equals as Kafka Streams does: Java's ``PriorityQueue``, step by step.
+"""A binary heap that orders equal members as Java's ``PriorityQueue`` does, which Kafka Streams
+uses.
 
 It is not stable: of three equal members the LAST one follows the first. Python's ``heapq`` orders
-equals in another way. A heap is a list; its members in order, offered anew, give the same list.
+equal members differently. A heap is a list; offering its members in order gives the same list.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ T = TypeVar("T")
 
 
 def offer(heap: list[T], member: T, time_of: Callable[[T], int]) -> None:
-    """Put a member in."""
+    """Add a member."""
     time = time_of(member)
     heap.append(member)
     at = len(heap) - 1
@@ -27,7 +28,7 @@ def offer(heap: list[T], member: T, time_of: Callable[[T], int]) -> None:
 
 
 def poll(heap: list[T], time_of: Callable[[T], int]) -> T:
-    """Take out the first member of a heap that is not empty."""
+    """Remove and return the first member of a non-empty heap."""
     first, last = heap[0], heap.pop()
     if heap:
         _sift_down(heap, last, time_of)

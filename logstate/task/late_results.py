@@ -1,12 +1,12 @@
-"""Results that waited and fail when they are due: answered on their own.
+"""Handle results that were stored by an operator and fail later, when they are due.
 
-Suppressed rows, final results and unmatched rows of joins leave when a later record comes. What
-fails below them is not that record's fault: were it skipped in their place, the row would stay
-where it is and fail again at every record that follows.
+Suppressed rows, final results and unmatched rows of joins are forwarded when a later record
+arrives. A failure below them is not that record's fault: if the record were skipped instead, the
+row would stay in the store and fail again with every following record.
 
-So the record is rolled back, the handler is asked about the row, and the record is processed again;
-the row is skipped when it is met. Where it waits no bytes are kept of the record that made it,
-so its dead letter has none: only the place, as far as the operator knows it, and the story.
+So the record is rolled back, the handler decides about the row, and the record is processed again,
+skipping the row. The bytes of the record that produced the row are not available, so its dead
+letter has none: only the position, as far as the operator knows it, and the details.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row: TypeAlias = "tuple[str, str, str]"
 
 
 class SkipRecord(BaseException):
-    """The record at hand is skipped because of one of its results.
+    """The current record is skipped because of one of its results.
 
     Not an Exception: a user's ``except Exception`` around forward() must not keep half a record.
     """
@@ -40,19 +40,19 @@ class SkipRecord(BaseException):
 
 
 class LateResultFailed(BaseException):
-    """The record at hand is to be processed again, once it is known what becomes of the row."""
+    """The current record must be processed again, after a decision about the row."""
 
-    def __init__(self, row: Row, told: FailedRecord, decision: Decision | None) -> None:
+    def __init__(self, row: Row, failed: FailedRecord, decision: Decision | None) -> None:
         super().__init__(row)
         self.row = row
-        self.told = told
-        #: of a result that does not encode: that was asked already
+        self.failed = failed
+        #: for a result that does not encode: the handler has decided already
         self.decision = decision
 
 
 class LateResults:
-    """The rows of one task that are skipped. ``asks(error)``: whether that is for a handler;
-    what is not remains the error of the record at hand.
+    """The skipped rows of one task. ``asks(error)``: whether a handler decides about an error;
+    otherwise it remains the error of the current record.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class LateResults:
         self._decisions = decisions
         self._asks = asks
         self._decided: dict[Row, tuple[Decision, FailedRecord]] = {}
-        #: those that were decided before the commit under way began
+        #: rows that were decided before the current commit began
         self._committing: tuple[Row, ...] = ()
 
     def guarded(self, node: str, forward: Callable[..., None]) -> Callable[..., None]:
-        """``forward`` of an operator's rows that are due."""
+        """Wrap ``forward`` for an operator's due rows."""
 
         def forward_row(*edge: Any) -> None:
             if self._decided and (answer := self._decided.get(_row(node, edge))) is not None:
@@ -76,25 +76,25 @@ class LateResults:
                 forward(*edge)
             except SkipRecord as over:
                 place, error = self._place(), over.failed.error
-                told = replace(over.failed, source=place, key=None, value=None, headers=None)
-                raise LateResultFailed(_row(node, edge), told, over.decision) from error
+                described = replace(over.failed, source=place, key=None, value=None, headers=None)
+                raise LateResultFailed(_row(node, edge), described, over.decision) from error
             except Exception as exc:
                 if not self._asks(exc):
                     raise
-                raise LateResultFailed(_row(node, edge), self._told(exc), None) from exc
+                raise LateResultFailed(_row(node, edge), self._describe(exc), None) from exc
 
         return forward_row
 
-    def decided(self, row: Row, decision: Decision, told: FailedRecord) -> None:
-        """This row is skipped when it is met again."""
-        self._decided[row] = decision, told
+    def decided(self, row: Row, decision: Decision, failed: FailedRecord) -> None:
+        """Skip this row the next time."""
+        self._decided[row] = decision, failed
 
     def freeze(self) -> None:
-        """A commit begins: what is decided from here on belongs to the next."""
+        """Begin a commit: later decisions belong to the next one."""
         self._committing = tuple(self._decided)
 
     def committed(self) -> None:
-        """What was skipped is gone."""
+        """Forget the rows that the finished commit skipped."""
         for row in self._committing:
             self._decided.pop(row, None)
         self._committing = ()
@@ -103,14 +103,14 @@ class LateResults:
         task = self._task
         return (task.topic and RecordMetadata(task.topic, task.partition, task.offset)) or None
 
-    def _told(self, exc: Exception) -> FailedRecord:
+    def _describe(self, exc: Exception) -> FailedRecord:
         task, place = self._task, self._place()
         where = TopicPartition(task.topic or "", task.partition)
         found = blame_for(exc, task.sub_topologies)
         error: RecordError = failed(where, task.offset, task.task_id, found, exc)
         error.__cause__ = exc
-        told = self._decisions.described(None, error, "processing", found.node)
-        return replace(told, source=place)
+        described = self._decisions.described(None, error, "processing", found.node)
+        return replace(described, source=place)
 
 
 def _row(node: str, edge: tuple[Any, ...]) -> Row:

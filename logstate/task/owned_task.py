@@ -1,4 +1,4 @@
-"""A task this worker owns, from assignment to running: its stage and what the stage needs.
+"""A task of this worker, from assignment to running: its stage and the data that the stage needs.
 
 ::
 
@@ -7,7 +7,7 @@
         +----------------------------- discarded after an abort -------------------------+
 
 Every assignment, and every abort, goes through the same stages: a store that is already at its
-target costs one question to the broker. Nothing of a task is processed before RUNNING.
+target costs one request to the broker. No record of a task is processed before RUNNING.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from logstate.task.task import Task
 
 
 class Stage(Enum):
-    """Where a task stands."""
+    """The stage of a task."""
 
     ASSIGNED = "assigned"
-    #: somebody else's; its changelogs are followed, in case it is assigned here
+    #: owned by another member; its changelogs are followed here in case it is assigned here
     STANDBY = "standby"
     RESTORING = "restoring"
     STARTING = "starting"
@@ -48,12 +48,12 @@ SUCCESSORS: dict[Stage, frozenset[Stage]] = {
 
 
 class IllegalTransition(LogstateError):
-    """A task was moved to a stage it cannot reach: a bug in the library."""
+    """A task was moved to a stage that it cannot reach: a bug in the library."""
 
 
 @dataclass
 class StoreTarget:
-    """What a store must reach before its task may run."""
+    """The changelog position that a store must reach before its task may run."""
 
     store: str
     changelog: TopicPartition
@@ -64,43 +64,43 @@ class StoreTarget:
     since_ms: int | None = None
     #: the changelog is read from its start
     is_whole: bool = False
-    #: of a standby: how far the rows are that queries see; None: they see none
+    #: for a standby: position of the rows that queries see; None: they see none
     shown: int | None = None
 
 
 @dataclass
 class OwnedTask:
-    """One task with everything its stage needs."""
+    """One task with all data that its stage needs."""
 
     task_id: TaskId
     partitions: tuple[TopicPartition, ...]
-    #: the assignment it belongs to; results of an older epoch are void
+    #: the assignment that it belongs to; results of an older epoch are invalid
     epoch: int
     task_or_none: Task | None = None
     stage: Stage = Stage.ASSIGNED
     history: list[Stage] = field(default_factory=list)
-    #: where to start reading, decided from the committed offsets
+    #: where to start reading, determined from the committed offsets
     start_positions: dict[TopicPartition, int] = field(default_factory=dict)
     metadata: dict[TopicPartition, OffsetMetadata] = field(default_factory=dict)
-    #: True where the group had committed nothing: the resolved start is committed first
+    #: True if the group had committed nothing: the resolved start is committed first
     is_new: bool = False
     #: True after its first commit: the cuts topic shows which inputs it has read
     is_recorded: bool = False
     targets: list[StoreTarget] = field(default_factory=list)
     restored_records: int = 0
-    #: ends of the input partitions as last heard from the consumer, for the lag
+    #: ends of the input partitions as last reported by the consumer, for the lag
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
     #: monotonic: when its committed rows were last known to be the newest; None before it ran
     current_ms: float | None = None
-    #: of a snapshot that is being taken; and whether it stands still behind it
-    mark: Barrier | None = None
+    #: barrier of a snapshot in progress; and whether the task is held after its cut
+    barrier: Barrier | None = None
     is_held: bool = False
-    #: told after every change of the stage
+    #: called after every change of the stage
     on_move: Callable[[], None] = lambda: None
 
     def move_to(self, stage: Stage) -> None:
-        """Change the stage; raises IllegalTransition with the story so far."""
+        """Change the stage; raise IllegalTransition with the previous stages."""
         if stage not in SUCCESSORS[self.stage]:
             story = " -> ".join(s.name for s in (*self.history, self.stage))
             raise IllegalTransition(
@@ -108,19 +108,21 @@ class OwnedTask:
             )
         self.history = [*self.history[-20:], self.stage]
         self.stage = stage
-        self.mark, self.is_held = None, False
+        self.barrier, self.is_held = None, False
         self.on_move()
 
     @property
     def shown_lag(self) -> int | None:
-        """Of a standby: offsets between what queries see and the ends that were heard of last."""
+        """For a standby: offsets between the rows that queries see and the last known ends."""
         if self.stage is not Stage.STANDBY:
             return None
         return sum(max(0, target.target - (target.shown or 0)) for target in self.targets)
 
     def buffered(self, partition: TopicPartition) -> int:
-        """Records of an input partition that were fetched and not processed."""
-        kept = 0 if self.mark is None else self.mark.kept(partition)
+        """Return the number of records of an input partition that were fetched but not
+        processed.
+        """
+        kept = 0 if self.barrier is None else self.barrier.kept(partition)
         return self.task.buffered(partition) + kept
 
     @property
@@ -130,5 +132,5 @@ class OwnedTask:
         return self.task_or_none
 
 
-#: moves the rows of a task away; returns where they are now, None where they are not kept
+#: moves the rows of a task away; returns their new path, or None if they are not kept
 DestroyState: TypeAlias = Callable[[OwnedTask], Path | None]

@@ -1,22 +1,22 @@
 """Scheduled callbacks of one task, by stream time or by wall clock (KIP-138, KIP-1146).
 
-A schedule fires at most once per look, however many intervals were missed, and stays on its grid.
+A schedule fires at most once per check, however many intervals were missed, and stays on its grid.
 Stream-time schedules are due as soon as there is a stream time, wall-clock schedules one interval
-after they were made; anchored ones at their anchor, or at the first grid point after now where that
-is over. Callbacks get the time of the look, not the grid point. What a callback schedules belongs
-to the same look, if it is due.
+after they were created; anchored ones at their anchor, or at the first grid point after now if the
+anchor has passed. Callbacks receive the time of the check, not the grid point. A schedule created
+by a callback belongs to the same check if it is due.
 
-Of schedules that are due at the same time Kafka Streams' `heap` decides which is called first. So
-what is cancelled stays in it until its time comes, and what was called comes back after its call.
-Only a cut has no cancelled ones: what was next to one may come in another order after a restart.
+If several schedules are due at the same time, Kafka Streams' `heap` determines their order. So a
+cancelled schedule stays in it until its time, and a called one is added again after its call. Only
+a cut has no cancelled ones: their neighbors may be called in a different order after a restart.
 
-The next due times decide results, so they are part of the committed cut (``next_times``) and come
-back with it, in the order of the heap. That holds for wall-clock schedules too: were they started
-anew, an application that is rebalanced more often than the interval would never run them. But a
-wall clock may have been wrong when they were committed, and a schedule must not sleep until the
-wrong time comes: one that is due more than two intervals ahead, and not because it is anchored
-there, is due at once and goes on with its grid. A clock that is set back by less leaves it as it
-is, so that nothing runs twice.
+The next due times affect results, so they are part of the committed cut (``next_times``) and are
+restored with it, in the order of the heap. That applies to wall-clock schedules too: if they were
+restarted, an application that is rebalanced more often than the interval would never run them. But
+the wall clock may have been wrong when they were committed, and a schedule must not wait until the
+wrong time: one that is due more than two intervals ahead, without being anchored there, is due at
+once and continues on its grid. If the clock is set back by less, the due time is unchanged, so that
+nothing runs twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
 
 _LOGGER = logging.getLogger(__name__)
 
-#: before the event time of every record that is processed
+#: less than the event time of any processed record
 _AT_ONCE = -1
 
 _due_time: Callable[[Any], int] = attrgetter("next_time")
@@ -56,20 +56,20 @@ class Punctuation:
         self.interval_ms = interval_ms
         self.next_time = next_time
         self.callback = callback
-        #: where it is anchored, and may have to wait for
+        #: the time that it is anchored at, and may have to wait for
         self.start_ms = start_ms
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """No further calls."""
+        """Prevent further calls."""
         self.is_cancelled = True
 
     def move_past(self, now: int) -> None:
-        """The next grid point strictly after ``now``."""
+        """Move to the next grid point strictly after ``now``."""
         self.next_time = self.time_after(now)
 
     def time_after(self, now: int) -> int:
-        """When it is due again after a call."""
+        """Return when it is due again after a call."""
         following = self.next_time + self.interval_ms
         if now >= following:
             missed = (now - self.next_time) // self.interval_ms
@@ -77,7 +77,7 @@ class Punctuation:
         return following
 
     def back_within_reach(self, now: int) -> None:
-        """Where the wall clock was ahead when this was made due: the last grid point until now."""
+        """If it was made due while the wall clock was ahead, use the last grid point before now."""
         interval, wrong = self.interval_ms, self.next_time
         if wrong <= now + 2 * interval or wrong == self.start_ms:
             return
@@ -85,9 +85,9 @@ class Punctuation:
         if self.start_ms is not None:
             self.next_time = max(self.next_time, self.start_ms)
         _LOGGER.warning(
-            "the schedule %r, every %d ms by the wall clock, was due at %d, which is %d ms ahead of"
-            " the wall clock (%d): the clock was set back, or that of the instance which committed"
-            " the due time is ahead. It is due at %d instead",
+            "the schedule %r, every %d ms by the wall clock, was due at %d, which is %d ms ahead"
+            " of the wall clock (%d): the clock was set back, or the clock of the instance that"
+            " committed the due time is ahead. It is due at %d instead",
             self.name,
             interval,
             wrong,
@@ -101,18 +101,18 @@ class Schedules(NamedTuple):
     """The schedules of a task at one moment."""
 
     heaps: Mapping[PunctuationKind, Sequence[Punctuation]]
-    #: schedule, due time, and whether it is cancelled; the one that is being called too
+    #: schedule, due time, and whether it is cancelled; includes the one being called
     states: Sequence[tuple[Punctuation, int, bool]]
     made: Mapping[PunctuationKind, int]
-    #: due times that wait for schedules yet to be made
+    #: due times for schedules that have not been created yet
     committed: Mapping[str, int]
 
 
 class Punctuations:
     """All schedules of a task. ``next_stream_time`` is the earliest due one, for a cheap check.
 
-    The check is the only thing that the batch loop looks at after every record, so whoever wants
-    the loop to end after the record at hand makes it believe that something is due (``interrupt``).
+    That check is all that the batch loop does after every record, so to end the loop after the
+    current record, ``interrupt`` makes a schedule appear due.
     """
 
     def __init__(self) -> None:
@@ -121,25 +121,27 @@ class Punctuations:
             "stream_time": [],
             "wall_clock": [],
         }
-        #: whose callback is running: in no heap
+        #: the schedule whose callback is running: not in a heap
         self._called: Punctuation | None = None
         self._made: dict[PunctuationKind, int] = {"stream_time": 0, "wall_clock": 0}
-        #: due times from a committed cut, waiting for their schedules to be made again; replaced,
-        #: never changed
+        #: due times from a committed cut, for schedules that have not been created again yet;
+        #: replaced, never changed
         self._committed: Mapping[str, int] = {}
-        #: name -> place in the committed heaps, until something is called
+        #: name -> position in the committed heaps, until a schedule is called
         self._places: Mapping[str, int] = {}
         self.next_stream_time: int | None = None
-        #: the batch is to end after the record at hand
+        #: the batch must end after the current record
         self.is_interrupted = False
 
     def interrupt(self) -> None:
-        """From any thread. Against a ``refresh`` at the same moment it may be lost: come again."""
+        """End the batch. From any thread; may be lost to a concurrent ``refresh``: call it
+        again.
+        """
         self.is_interrupted = True
         self.next_stream_time = _AT_ONCE
 
     def resume(self) -> None:
-        """A new batch begins."""
+        """Begin a new batch."""
         self.is_interrupted = False
         self.refresh()
 
@@ -153,7 +155,7 @@ class Punctuations:
         start_ms: int | None = None,
         name: str | None = None,
     ) -> Punctuation:
-        """Make a schedule. ``now`` is the time of its kind: wall clock, or stream time."""
+        """Create a schedule. ``now`` is the time of its kind: wall clock, or stream time."""
         if interval_ms < 1:
             raise ValueError(
                 f"a punctuation interval must be at least 1 ms; got {interval_ms} ms; pass a"
@@ -172,11 +174,11 @@ class Punctuations:
         return schedule
 
     def name_of_next(self, kind: PunctuationKind) -> str:
-        """The name of the next schedule that has none of its own."""
+        """Return the name of the next schedule without an explicit name."""
         return f"{kind}-{self._made[kind]}"
 
     def due(self, kind: PunctuationKind, now: int) -> list[str]:
-        """The names of the schedules to be called, in the order of their calls."""
+        """Return the names of the due schedules in the order of their calls."""
         self._correct(kind, now)
         heap = [(schedule.next_time, schedule) for schedule in self._by_kind[kind]]
         names: list[str] = []
@@ -188,14 +190,14 @@ class Punctuations:
         return names
 
     def fire(self, kind: PunctuationKind, now: int, *, only: str | None = None) -> int:
-        """Call every due schedule once, earliest first, or one of them; returns how many ran."""
+        """Call every due schedule once, earliest first, or one of them; return how many ran."""
         if not self._by_kind[kind]:
             return 0
         self._correct(kind, now)
         count = 0
         before = self._by_kind[kind].copy()
         try:
-            # Looked up anew each time: a callback may schedule, and may cancel what is due.
+            # Looked up again each time: a callback may add schedules and cancel due ones.
             while (schedule := self._take(kind, now, only)) is not None:
                 self._called, self._places = schedule, {}
                 schedule.callback(now)
@@ -206,7 +208,7 @@ class Punctuations:
                 count += 1
                 before = self._by_kind[kind].copy()
         finally:
-            if self._called is not None:  # it is to be tried again later, and stays due
+            if self._called is not None:  # it must be retried later, and stays due
                 self._called = None
                 made = [s for s in self._by_kind[kind] if s not in before]
                 self._fill(kind, [*before, *made])
@@ -214,7 +216,7 @@ class Punctuations:
         return count
 
     def _take(self, kind: PunctuationKind, now: int, only: str | None) -> Punctuation | None:
-        """Take out the schedule to be called next."""
+        """Remove and return the schedule to call next."""
         heap = self._by_kind[kind]
         while heap and heap[0].next_time <= now:
             first = heap[0]
@@ -232,7 +234,7 @@ class Punctuations:
         return None
 
     def _correct(self, kind: PunctuationKind, now: int) -> None:
-        """Bring back what a wrong wall clock has made due too late."""
+        """Correct due times that a wrong wall clock has made too late."""
         if kind == "wall_clock":
             schedules = self._by_kind[kind]
             times = [schedule.next_time for schedule in schedules]
@@ -242,24 +244,24 @@ class Punctuations:
                 self._fill(kind, schedules.copy())
 
     def _arrange(self, kind: PunctuationKind) -> None:
-        """Put the schedules of the committed cut into the places that they had."""
+        """Put the schedules of the committed cut at their committed positions."""
         places = self._places
         members = self._by_kind[kind]
         self._fill(kind, sorted(members, key=lambda s: places.get(s.name, len(places))))
 
     def _fill(self, kind: PunctuationKind, members: Sequence[Punctuation]) -> None:
-        """Let a heap have these members, offered in this order."""
+        """Rebuild a heap from these members, offered in this order."""
         heap: list[Punctuation] = []
         for member in members:
             offer(heap, member, _due_time)
         self._by_kind[kind] = heap
 
     def next_times(self) -> dict[str, int]:
-        """Next due times by schedule name, for the cut; in the order of the heaps."""
+        """Return the next due times by schedule name, for the cut; in the order of the heaps."""
         return {s.name: s.next_time for s in self._all() if not s.is_cancelled}
 
     def set_next_times(self, times: Mapping[str, int]) -> None:
-        """Take over the due times of a committed cut."""
+        """Use the due times of a committed cut."""
         self._committed = times
         self._places = {name: place for place, name in enumerate(times)}
         for schedule in self._all():
@@ -271,7 +273,7 @@ class Punctuations:
         self.refresh()
 
     def schedules(self) -> Schedules:
-        """What there is now, for ``go_back_to``."""
+        """Return the current schedules, for ``go_back_to``."""
         known = self._all() if self._called is None else [self._called, *self._all()]
         return Schedules(
             {kind: heap.copy() for kind, heap in self._by_kind.items()},
@@ -281,9 +283,9 @@ class Punctuations:
         )
 
     def go_back_to(self, then: Schedules) -> None:
-        """Undo what was scheduled, cancelled and fired since ``then``.
+        """Undo everything scheduled, cancelled and fired since ``then``.
 
-        Records that are replayed make their schedules again; they must not meet the first ones.
+        Replayed records create their schedules again; the first ones must be gone.
         """
         self._made = dict(then.made)
         self._committed = then.committed
@@ -295,7 +297,7 @@ class Punctuations:
         self.refresh()
 
     def _taken(self, name: str) -> int | None:
-        """The due time of a schedule in the committed cut, which counts once."""
+        """Return the due time of a schedule in the committed cut; each is used once."""
         due = self._committed.get(name)
         if due is not None:
             self._committed = {n: time for n, time in self._committed.items() if n != name}
@@ -305,9 +307,9 @@ class Punctuations:
         return [*self._by_kind["stream_time"], *self._by_kind["wall_clock"]]
 
     def refresh(self) -> None:
-        """Compute ``next_stream_time`` anew."""
+        """Compute ``next_stream_time`` again."""
         heap = self._by_kind["stream_time"]
-        # A cancelled one counts: it leaves the heap at its time.
+        # A cancelled schedule counts: it leaves the heap at its time.
         earliest = heap[0].next_time if heap else None
         self.next_stream_time = _AT_ONCE if self.is_interrupted else earliest
 

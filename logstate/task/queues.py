@@ -1,21 +1,22 @@
-"""The records a task has fetched but not processed, and the choice of the next one.
+"""The records that a task has fetched but not processed, and the choice of the next one.
 
 A task takes the record with the smallest timestamp among the heads of its partitions, so that a
-table's older rows are there before a stream's newer records look them up (KIP-695). Where one of
-its partitions is empty and not known to be at its end, the task waits: the next fetch may bring an
-older record. With one partition there is nothing to choose and records pass through. The timestamps
-compared are the extracted event times, so a head is decoded when it becomes one.
+table's older rows are available before a stream's newer records look them up (KIP-695). If one of
+its partitions is empty and not known to be at its end, the task waits: the next fetch may return an
+older record. With one partition there is nothing to choose and records pass through. The compared
+timestamps are the extracted event times, so a record is decoded when it becomes the head.
 
-Ties matter. One record may write to several internal topics, and where their records have equal
-timestamps, the order of reading shows in results: an out-of-order correction or an intermediate row
-is there or not. Kafka Streams keeps its partitions in a binary heap (``java.util.PriorityQueue``),
-which is not stable: with three equal heads the LAST one follows the first. The same `heap` is kept
-here, so that a topology gives record for record the same results in the test driver.
-Where records arrive together in large fetches, ties are as arbitrary as in Kafka Streams.
+The order of equal timestamps matters. One record may write to several internal topics, and if their
+records have equal timestamps, results depend on the order of reading: an out-of-order correction or
+an intermediate row occurs or not. Kafka Streams keeps its partitions in a binary heap
+(``java.util.PriorityQueue``), which is not stable: with three equal heads the LAST one follows the
+first. This module uses the same `heap`, so that a topology gives the same results record by record
+in the test driver. If records arrive together in large fetches, this order is as arbitrary as in
+Kafka Streams.
 
 Invariants: per partition, records leave in offset order; offsets below ``position`` are dropped on
 arrival (a fetch from before a seek). A partition is in the heap, or waits to enter it, exactly if
-its queue has records, but for the one that is being processed.
+its queue has records, except for the one that is being processed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class PartitionQueue:
     def __init__(self, partition: TopicPartition, position: int) -> None:
         self.partition = partition
         self.records: deque[FetchedRecord] = deque()
-        #: decoded first record, or None when the head was not looked at yet
+        #: decoded first record, or None if the head was not decoded yet
         self.head: tuple[int, object, object, FetchedRecord] | None = None
         #: next offset expected from the fetcher
         self.position = position
@@ -43,7 +44,7 @@ class PartitionQueue:
         self.is_at_end = False
 
     def extend(self, records: Sequence[FetchedRecord]) -> None:
-        """Take fetched records in offset order, dropping what lies before the expected position."""
+        """Add fetched records in offset order, dropping those before the expected position."""
         if not records:
             return
         first, last = records[0].offset(), records[-1].offset()
@@ -63,7 +64,9 @@ class PartitionQueue:
                 self.is_at_end = False
 
     def is_awaited(self) -> bool:
-        """Empty, and the next fetch may bring an older record than any that is here."""
+        """Return True if it is empty and the next fetch may return an older record than any
+        other.
+        """
         return not (self.is_at_end or self.records or self.head is not None)
 
     def make_head(self, timestamp: int, key: object, value: object, record: FetchedRecord) -> None:
@@ -71,7 +74,7 @@ class PartitionQueue:
         self.head = (timestamp, key, value, record)
 
     def copy(self) -> PartitionQueue:
-        """The same queue, changing on its own."""
+        """Return an independent copy of the queue."""
         queue = PartitionQueue(self.partition, self.position)
         queue.records = self.records.copy()
         queue.head, queue.is_at_end = self.head, self.is_at_end
@@ -84,8 +87,8 @@ class PartitionQueue:
 class QueueOrder:
     """The partitions with records. ``time_of(partition)`` is the time of its decoded head.
 
-    A partition enters when it gets its first record, in the order of these arrivals; it leaves when
-    it is chosen and enters again, at once, if it has more.
+    A partition enters when it gets its first record, in order of arrival. It leaves when it is
+    chosen, and enters again at once if it has more.
     """
 
     __slots__ = ("_heap", "_time_of", "_waiting")
@@ -96,12 +99,12 @@ class QueueOrder:
         self._waiting: list[TopicPartition] = []
 
     def arrived(self, partition: TopicPartition) -> None:
-        """The partition has records; nothing changes where that was known."""
+        """Handle that the partition has records; has no effect if that was known."""
         if partition not in self._waiting and partition not in self._heap:
             self._waiting.append(partition)
 
     def admit(self, has_head: Callable[[TopicPartition], bool]) -> None:
-        """Let those that wait enter, oldest first. ``has_head`` decodes the head, and may raise."""
+        """Add waiting partitions, oldest first. ``has_head`` decodes the head, and may raise."""
         while self._waiting:
             partition = self._waiting[0]
             if has_head(partition):
@@ -109,15 +112,15 @@ class QueueOrder:
             del self._waiting[0]
 
     def take(self) -> TopicPartition | None:
-        """Take out the partition to read from, or None where none has records."""
+        """Remove and return the partition to read from, or None if none has records."""
         return poll(self._heap, self._time_of) if self._heap else None
 
     def next_time(self) -> float:
-        """The time of the oldest head; infinity where there is none."""
+        """Return the time of the oldest head; infinity if there is none."""
         return self._time_of(self._heap[0]) if self._heap else float("inf")
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition's records are gone."""
+        """Remove the partition, because its records are gone."""
         members = [member for member in self._heap if member != partition]
         self._waiting = [member for member in self._waiting if member != partition]
         self._heap = []
@@ -125,10 +128,10 @@ class QueueOrder:
             offer(self._heap, member, self._time_of)
 
     def snapshot(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """The state, for :meth:`restore`."""
+        """Return the state, for :meth:`restore`."""
         return self._heap.copy(), self._waiting.copy()
 
     def restore(self, snapshot: tuple[list[TopicPartition], list[TopicPartition]]) -> None:
-        """Go on from a snapshot; the queues must be those it was taken with."""
+        """Continue from a snapshot; the queues must be those that it was taken with."""
         heap, waiting = snapshot
         self._heap, self._waiting = heap.copy(), waiting.copy()

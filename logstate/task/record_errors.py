@@ -1,4 +1,4 @@
-"""The errors about one record: what happened to which record, where, and what to do."""
+"""Errors about one record: what happened to which record, where, and what to do."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from logstate.topology.graph.blame import Blame, blame
 
 
 def is_not_of_record(error: Exception) -> bool:
-    """Whether no record is at fault: a store failed, the brokers or a registry cannot be had.
+    """Return True if no record is at fault: a store failed, brokers or a registry are unavailable.
 
-    A store that a function asks for what it cannot have is that function's fault.
+    An invalid request of a function to a store is that function's fault.
     """
     is_of_others = isinstance(error, RegistryError | StoreError | BrokerError)
     return is_of_others and not isinstance(error, StoreAccessError)
 
 
 def what_ended(failure: BaseException) -> str:
-    """What is said of the end of a worker.
+    """Return the message about the end of a worker.
 
-    The library's errors say it themselves. What passes through every guard, such as SystemExit or a
-    panic below Python, has neither a place nor, often, a text.
+    The library's errors have a complete message. Exceptions that pass through every guard, such as
+    SystemExit or a panic below Python, often have neither a place nor a text.
     """
     if isinstance(failure, LogstateError):
         return text_of(failure)
@@ -48,7 +48,9 @@ def what_ended(failure: BaseException) -> str:
 def undecodable(
     record: FetchedRecord, part: str, source: str, task_id: TaskId, cause: Exception
 ) -> DeserializationError:
-    """``part`` ("key", "value" or "headers") of a record does not decode."""
+    """Return the error for a record whose ``part`` ("key", "value" or "headers") does not
+    decode.
+    """
     topic, partition, offset = record.topic(), record.partition(), record.offset()
     what = f"the {part} of a record {'do' if part == 'headers' else 'does'} not decode"
     reason = "The bytes were probably written in another format, or the declared type does not fit"
@@ -66,10 +68,10 @@ def undecodable(
             "let ErrorHandlers(deserialization=...) skip it, or move the group's offset past it"
         )
     elif isinstance(cause, UnicodeDecodeError):
-        remedy += "; serdes.string_replacing reads text that is no UTF-8 as Kafka's String does"
+        remedy += "; serdes.string_replacing reads text that is not UTF-8 as Kafka's String does"
     return DeserializationError(
         f"{what}: topic {topic!r}, partition {partition}, offset {offset}, task {task_id}, source"
-        f" {source!r}: {text_of(cause)}. {reason}. Nothing past this record was committed;"
+        f" {source!r}: {text_of(cause)}. {reason}. This record and later ones were not committed;"
         f" {remedy}",
         **_place(topic, partition, offset, task_id),
         node=source,
@@ -77,7 +79,7 @@ def undecodable(
 
 
 def without_timestamp(record: FetchedRecord, task_id: TaskId) -> ProcessingError:
-    """A record of an external topic has no timestamp, and its source no extractor."""
+    """Return the error for a record of an external topic without timestamp and extractor."""
     topic, partition, offset = record.topic(), record.partition(), record.offset()
     return ProcessingError(
         f"a record has no timestamp: topic {topic!r}, partition {partition}, offset {offset}, task"
@@ -91,17 +93,17 @@ def without_timestamp(record: FetchedRecord, task_id: TaskId) -> ProcessingError
 def _place(
     topic: str | None, partition: int | None, offset: int | None, task_id: TaskId
 ) -> dict[str, Any]:
-    """Where a record is and who has it, as its error tells."""
+    """Return the position of a record and its task as fields of an error."""
     return {"topic": topic, "partition": partition, "offset": offset, "task": str(task_id)}
 
 
 def _blamed(found: Blame) -> str:
-    """The node and, where the traceback has one, the user's function."""
+    """Describe the node and, if the traceback has one, the user's function."""
     return f"node {found.node!r}" + (f", in {found.function}:" if found.function else ":")
 
 
 def _made_by(maker: Blame) -> str:
-    """Who made a result, where that is known."""
+    """Describe the node that produced a result, if known."""
     if maker.node is None:
         return ""
     by = f" ({maker.function})" if maker.function else ""
@@ -111,11 +113,11 @@ def _made_by(maker: Blame) -> str:
 def failed(
     partition: TopicPartition, offset: int, task_id: TaskId, found: Blame, cause: Exception
 ) -> ProcessingError:
-    """A user's function, ``found``, raised while a record was processed."""
+    """Return the error for a user's function ``found`` that raised for a record."""
     return ProcessingError(
         f"processing a record failed: topic {partition.topic!r}, partition"
         f" {partition.partition}, offset {offset}, task {task_id}, {_blamed(found)}"
-        f" {type(cause).__name__}: {text_of(cause)}. Nothing past this record was committed;"
+        f" {type(cause).__name__}: {text_of(cause)}. This record and later ones were not committed;"
         " correct the function and start again",
         **_place(*partition, offset, task_id),
         node=found.node,
@@ -126,7 +128,9 @@ def failed(
 def held_back_failed(
     source: RecordMetadata | None, task_id: TaskId, found: Blame, cause: Exception
 ) -> ProcessingError:
-    """A user's function raised below an operator that emits at the commit."""
+    """Return the error for a user's function that raised below an operator that emits at
+    commits.
+    """
     at = (
         "a scheduled callback"
         if source is None
@@ -135,9 +139,9 @@ def held_back_failed(
     )
     place = _place(*source, task_id) if source is not None else {"task": str(task_id)}
     return ProcessingError(
-        f"a result that was held back for the commit failed: it came of {at}, task {task_id},"
-        f" {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. Nothing of this commit"
-        " remains; correct the function and start again, or give ErrorHandlers(processing=...)",
+        f"a result that was buffered for the commit failed: it was produced by {at}, task"
+        f" {task_id}, {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. This commit was"
+        " discarded; correct the function and start again, or give ErrorHandlers(processing=...)",
         **place,
         node=found.node,
         function=found.function,
@@ -147,11 +151,11 @@ def held_back_failed(
 def punctuation_failed(
     schedule: str, now_ms: int, task_id: TaskId, found: Blame, cause: Exception
 ) -> ProcessingError:
-    """A scheduled callback, ``found``, raised."""
+    """Return the error for a scheduled callback ``found`` that raised."""
     return ProcessingError(
         f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
-        f" {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. What it did is not committed;"
-        " correct the function and start again",
+        f" {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. Its effects are not"
+        " committed; correct the function and start again",
         task=str(task_id),
         node=found.node,
         function=found.function,
@@ -167,13 +171,13 @@ def not_encoded(
     maker: Blame,
     cause: Exception,
 ) -> ProductionError:
-    """``part`` ("key" or "value") of a result does not fit the serde of its sink."""
+    """Return the error for a result whose ``part`` ("key" or "value") its sink cannot encode."""
     of = "a scheduled callback" if source is None else f"the record at {source.topic!r}"
     at = "" if source is None else f", partition {source.partition}, offset {source.offset}"
     return ProductionError(
         f"the {part} of a result cannot be encoded for topic {topic!r} by sink {sink!r}:"
-        f" {text_of(cause)}. It came of {of}{at}, task {task_id}{_made_by(maker)}. The declared"
-        " type does not fit what the operators make: correct one of them, or give"
+        f" {text_of(cause)}. It was produced by {of}{at}, task {task_id}{_made_by(maker)}. The"
+        " declared type does not fit the results of the operators: correct one of them, or give"
         " ErrorHandlers(production=...)",
         topic=None if source is None else source.topic,
         partition=None if source is None else source.partition,
@@ -191,19 +195,19 @@ def refused(
     maker: Blame,
     cause: Exception,
 ) -> RefusedError:
-    """What came of a record cannot be delivered, and no handler skips it.
+    """Return the error for results of a record that brokers refuse and no handler skips.
 
     ``sent``: the topics of its results, with the bytes of the largest in each.
     """
     sizes = ", ".join(f"{size} bytes to {topic!r}" for topic, size in sent.items())
     results = (
-        f"It sent {sizes}" if sent else "It sent nothing itself: see its changelogs, and commits"
+        f"It sent {sizes}" if sent else "It sent no results: check its changelogs, and commits"
     )
     return RefusedError(
-        f"what came of the record at {source.topic!r}, partition {source.partition}, offset"
+        f"the result of the record at {source.topic!r}, partition {source.partition}, offset"
         f" {source.offset}, task {task_id}{_made_by(maker)}, is refused: {text_of(cause)}."
-        f" {results}. Nothing past this record was committed;"
-        " correct what makes the result, or give ErrorHandlers(production=...)",
+        f" {results}. This record and later ones were not committed;"
+        " correct the code that produces the result, or give ErrorHandlers(production=...)",
         **_place(*source, task_id),
         node=maker.node,
         function=maker.function,
@@ -211,32 +215,32 @@ def refused(
 
 
 def schedule_refused(schedule: str, task_id: TaskId, cause: Exception) -> ProductionError:
-    """What a scheduled callback sent cannot be delivered, and no handler skips it."""
+    """Return the error for a callback's result that brokers refuse and no handler skips."""
     return ProductionError(
-        f"what a scheduled callback of task {task_id} sent is refused: schedule {schedule!r}:"
-        f" {text_of(cause)}. Nothing that it did was committed; correct the callback, or answer"
-        " SKIP or DEAD_LETTER in the production handler",
+        f"the result of a scheduled callback of task {task_id} is refused: schedule {schedule!r}:"
+        f" {text_of(cause)}. Its effects were not committed; correct the callback, or return"
+        " SKIP or DEAD_LETTER from the production handler",
         task=str(task_id),
     )
 
 
 def misused(task_id: TaskId, cause: WrongThreadError) -> ProcessingError:
-    """Another thread called a processor's context, and what it wanted is not done."""
+    """Return the error for a refused call of a processor's context by another thread."""
     return ProcessingError(
-        f"a call from another thread was refused, so what it was to do is lost: {text_of(cause)}."
-        " Nothing since the last commit is committed, and no handler is asked: the call belongs to"
-        " no record",
+        f"a call from another thread was refused, so its effect is lost: {text_of(cause)}."
+        " Nothing since the last commit is committed, and no handler is called: the call does not"
+        " belong to a record",
         task=str(task_id),
         node=cause.node,
     )
 
 
 def not_closed(task_id: TaskId, found: Blame, cause: Exception) -> ProcessingError:
-    """A user's ``close()`` raised."""
+    """Return the error for a user's ``close()`` that raised."""
     return ProcessingError(
         f"closing a processor failed: task {task_id}, {_blamed(found)} {type(cause).__name__}:"
-        f" {text_of(cause)}. What was committed stays so; what the processor had opened may still"
-        " be. Correct its close()",
+        f" {text_of(cause)}. Committed work stays committed; resources of the processor may still"
+        " be open. Correct its close()",
         task=str(task_id),
         node=found.node,
         function=found.function,

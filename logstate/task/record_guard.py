@@ -1,12 +1,11 @@
-"""Undoing one record: the part of a task that answers failed records with a handler's decision.
+"""Undo one record: the part of a task that applies a handler's decision to failed records.
 
-How it works. With a handler other than ``fail`` each record, and each scheduled callback, runs
-under a journal: stores, clocks, held back results and schedules remember what they were, outputs
-remember their length. What goes through drops the journal; what fails is rolled back and then
-skipped, sent to the dead letter topic, or tried again later. Without a handler nothing of this is
-on the hot path.
+With a handler other than ``fail`` each record, and each scheduled callback, runs under a journal:
+stores, clocks, buffered results and schedules record their previous state, outputs their length. A
+successful record drops the journal; a failed one is rolled back and then skipped, sent to the dead
+letter topic, or retried later. Without a handler none of this is on the hot path.
 
-What was decided about results that brokers refused (:mod:`logstate.task.handler_outcomes`) is done
+Decisions about results that brokers refused (:mod:`logstate.task.handler_outcomes`) are applied
 here, when the replay reaches their record or schedule.
 """
 
@@ -41,11 +40,11 @@ from logstate.topology.graph.origin import blame_for, maker_of
 
 @dataclass(frozen=True)
 class Undo:
-    """What a task was before a record; its stores remember for themselves."""
+    """The state of a task before a record; its stores keep their own journals."""
 
     outputs: int
     schedules: Schedules
-    #: how many were skipped, and sent to the dead letter topic
+    #: numbers of skipped and dead-lettered records
     skipped: int
     dead_letters: int
 
@@ -57,10 +56,10 @@ class RecordGuard:
         self._task = task
         self._handlers = handlers
         self._decisions = HandlerOutcomes(task, handlers)
-        #: what is being retried, and its failures so far
+        #: the source being retried, and its failures so far
         self._retried: Hashable = None
         self._attempts = 0
-        #: while a record or a callback is processed under a journal
+        #: set while a record or a callback is processed under a journal
         self._undo: Undo | None = None
         self.refusals = RefusedResults(task, self._decisions)
         self.late_results = LateResults(task, self._decisions, self._asks_about)
@@ -69,16 +68,16 @@ class RecordGuard:
 
     @property
     def guards_processing(self) -> bool:
-        """Whether ``guarded`` gives anything but the process itself."""
+        """True if ``guarded`` wraps the process."""
         return self._handlers.guards_processing
 
     @property
     def passes_over_processing(self) -> bool:
-        """Whether a record at which a user's function raises may be skipped."""
+        """True if a record may be skipped when a user's function raises for it."""
         return self._handlers.processing is not fail
 
     def guarded(self, process: StreamProcess) -> StreamProcess:
-        """``process`` under a journal; the process itself where no handler needs one."""
+        """Run ``process`` under a journal; returns it unchanged if no handler needs one."""
         if not self._handlers.guards_processing:
             return process
 
@@ -101,7 +100,7 @@ class RecordGuard:
                 self._decide(late)
                 self._return_to_record(timestamp, headers)
                 return True
-            except Exception as exc:  # whatever the user's function raises
+            except Exception as exc:  # user functions may raise anything
                 if _is_final(exc):
                     self._end(rollback=True)
                     raise
@@ -117,55 +116,62 @@ class RecordGuard:
         return guarded_process
 
     def _asks_about(self, exc: Exception) -> bool:
-        """Whether a handler is asked about what fails below a result that was due."""
+        """Return True if a handler decides about a failure below a result that was due."""
         is_open = self._undo is not None and self._handlers.processing is not fail
         return is_open and not _is_final(exc, ConfigError)
 
     def _decide(self, late: LateResultFailed) -> None:
-        """Ask about a row that was due, unless that was done; raises if it is not left out."""
-        told, decision = late.told, late.decision
+        """Ask the handler about a due row, unless that was done; raise if the row is not
+        skipped.
+        """
+        described, decision = late.failed, late.decision
         if decision is None:
-            told = replace(told, attempt=self._attempt(late.row))
-            decision = self._decisions.ask(told)
+            described = replace(described, attempt=self._attempt(late.row))
+            decision = self._decisions.ask(described)
         if decision.action is Action.RETRY:
             raise RetryLater(self._task.monotonic_ms() + decision.delay_ms)
         self._retried = None
         if decision.action is Action.FAIL:
-            raise told.error from told.error.__cause__
-        self.late_results.decided(late.row, decision, told)
+            raise described.error from described.error.__cause__
+        self.late_results.decided(late.row, decision, described)
 
     def _return_to_record(self, timestamp: int, headers: Any) -> None:
-        """The operator had put the row in its place."""
+        """Restore the position of the current record, which the operator had replaced by the
+        row's.
+        """
         task, record = self._task, self._task.fetched
         assert record is not None
         task.topic, task.partition, task.offset = where(record)
         task.timestamp, task.headers = timestamp, headers
 
     def skips(self, record: FetchedRecord, error: Exception, node: str) -> bool:
-        """Whether an undecodable record is skipped or dead-lettered; False means fail."""
-        told = self._decisions.described(record, error, "deserialization", node)
-        decision = self._decisions.ask(told)
+        """Return True if an undecodable record is skipped or dead-lettered; False means fail."""
+        described = self._decisions.described(record, error, "deserialization", node)
+        decision = self._decisions.ask(described)
         if decision.action is Action.RETRY:
             raise ConfigError(
-                "a deserialization handler answered RETRY; the bytes of a record do not change:"
-                " answer FAIL, SKIP or DEAD_LETTER"
+                "a deserialization handler returned RETRY, but the bytes of a record do not change:"
+                " return FAIL, SKIP or DEAD_LETTER"
             )
-        return self._decisions.carry_out(decision, told)
+        return self._decisions.carry_out(decision, described)
 
     def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
-        """Whether a record without a time is skipped or dead-lettered; nothing is to be undone.
+        """Return True if a record without a time is skipped or dead-lettered; nothing must be
+        undone.
 
-        False where the handler wants it to be tried again later; raises the error for FAIL.
+        Returns False if the handler retries it later; raises the error for FAIL.
         """
         source = where(record)
         attempt = self._attempt(source)
-        told = self._decisions.described(record, error, "processing", error.node, attempt=attempt)
-        decision = self._decisions.ask(told)
+        described = self._decisions.described(
+            record, error, "processing", error.node, attempt=attempt
+        )
+        decision = self._decisions.ask(described)
         if decision.action is Action.RETRY:
             self._task.blocked_until_ms = self._task.monotonic_ms() + decision.delay_ms
             return False
         self._retried = None
-        if not self._decisions.carry_out(decision, told):
+        if not self._decisions.carry_out(decision, described):
             raise error from error.__cause__
         return True
 
@@ -192,13 +198,13 @@ class RecordGuard:
     def _answer(
         self, error: RecordError, stage: str, record: FetchedRecord | None, retried: Source
     ) -> None:
-        """Ask about what failed just now, undo it, and do what the handler says."""
+        """Ask the handler about the current failure, undo it, and carry out the decision."""
         task = self._task
-        told = self._decisions.described(
+        described = self._decisions.described(
             record, error, stage, error.node, attempt=self._attempt(retried)
         )
         try:
-            decision = self._decisions.ask(told)
+            decision = self._decisions.ask(described)
         except Exception:
             self._end(rollback=True)
             raise
@@ -209,7 +215,7 @@ class RecordGuard:
         if decision.action is Action.RETRY:
             raise RetryLater(task.monotonic_ms() + decision.delay_ms)
         self._retried = None
-        if not self._decisions.carry_out(decision, told, retried if record is None else None):
+        if not self._decisions.carry_out(decision, described, retried if record is None else None):
             raise error from error.__cause__
 
     def _attempt(self, retried: Hashable) -> int:
@@ -219,7 +225,7 @@ class RecordGuard:
         return self._attempts
 
     def _begin(self) -> None:
-        """Remember everything that what comes now may change."""
+        """Record the state that the next record or callback may change."""
         task = self._task
         task.state.begin_journal()
         task.drops.begin_journal()
@@ -233,7 +239,7 @@ class RecordGuard:
         )
 
     def _end(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` undo what was done since ``_begin``."""
+        """Stop recording; with ``rollback`` undo everything since ``_begin``."""
         task, undo = self._task, self._undo
         assert undo is not None, "_begin() comes first"
         self._undo = None
@@ -251,7 +257,7 @@ class RecordGuard:
     def guarded_callback(
         self, schedule: str, callback: Callable[[int], None]
     ) -> Callable[..., None]:
-        """A scheduled callback whose failures are told, and answered as those of records are."""
+        """Wrap a scheduled callback so that its failures are handled like those of records."""
         guards = self._handlers.guards_processing
 
         def punctuate(now: int) -> None:
@@ -301,11 +307,11 @@ class RecordGuard:
     # ------------------------------------------------------------------ results
 
     def not_encoded(self, part: str, sink: str, topic: str, exc: Exception) -> None:
-        """A result does not encode; returns if it is to be left out, raises otherwise."""
+        """Handle a result that does not encode; returns if it is dropped, raises otherwise."""
         task = self._task
         is_of_record = task.topic is not None and task.fetched is not None
         record = task.fetched if is_of_record else None
-        # Of a result that was held back for the commit, the task has the place of its own record.
+        # For a result that was buffered for the commit, the task has the position of its record.
         source = None
         if record is not None and task.topic is not None:
             source = RecordMetadata(task.topic, task.partition, task.offset)
@@ -315,23 +321,22 @@ class RecordGuard:
         if self._handlers.production is fail:
             raise error from exc
         if self._undo is None and self._handlers.on_skip == "rollback":
-            # A result held back for the commit: only a replay can roll back what it came of.
+            # For a result buffered for the commit, only a replay can roll back its record.
             raise RefusedError(str(error), task=str(task.task_id), node=sink) from exc
-        told = self._decisions.described(record, error, "production", sink, sent_to=topic)
-        decision = self._decisions.ask(told)
+        described = self._decisions.described(record, error, "production", sink, sent_to=topic)
+        decision = self._decisions.ask(described)
         if decision.action not in (Action.SKIP, Action.DEAD_LETTER):
             raise error from exc  # RETRY too, as in Kafka Streams: the value does not change
         if self._handlers.on_skip == "rollback":
-            raise SkipRecord(decision, told)
-        self._decisions.carry_out(decision, told)
+            raise SkipRecord(decision, described)
+        self._decisions.carry_out(decision, described)
 
     def held_back_failed(self, exc: Exception, record: FetchedRecord | None) -> None:
-        """What came of a result that was held back for the commit failed; ``record``: its last.
+        """Handle a failure below a result that was buffered for the commit; ``record``: its last.
 
-        Returns if only this result is to be left out. Where its record is to be rolled back
-        whole, that takes a replay: the worker finds the record as it finds one whose results the
-        brokers refuse, and the handler is asked then. So the results are those of emitting every
-        update.
+        Returns if only this result is dropped. Rolling its record back takes a replay: the worker
+        finds the record like one whose results the brokers refuse, and the handler is called then.
+        So the results are the same as if every update were emitted.
         """
         if _is_final(exc, ConfigError):
             raise exc
@@ -344,14 +349,14 @@ class RecordGuard:
             raise error from exc
         if self._handlers.on_skip == "rollback":
             raise RefusedError(str(error), task=str(task.task_id), node=found.node) from error
-        told = self._decisions.described(record, error, "processing", found.node)
-        decision = self._decisions.ask(told)
+        described = self._decisions.described(record, error, "processing", found.node)
+        decision = self._decisions.ask(described)
         if decision.action not in (Action.SKIP, Action.DEAD_LETTER):
             raise error from exc  # RETRY too: a commit does not wait
-        self._decisions.carry_out(decision, told)
+        self._decisions.carry_out(decision, described)
 
     def _passes_over_refused(self) -> bool:
-        """Whether the record at hand was refused before, and is skipped as a whole."""
+        """Return True if the current record was refused before and is skipped completely."""
         record = self._task.fetched
         assert record is not None
         source = where(record)
@@ -362,5 +367,7 @@ class RecordGuard:
 
 
 def _is_final(error: Exception, *others: type[Exception]) -> bool:
-    """Raised through user code as it is: not the fault of a record, or decided already."""
+    """Return True for errors that are raised unchanged: not a record's fault, or decided
+    already.
+    """
     return is_not_of_record(error) or isinstance(error, (ProductionError, *others))

@@ -1,16 +1,16 @@
-"""One task: a sub-topology applied to one partition. Decides and computes; does no I/O of its own.
+"""One task: a sub-topology applied to one partition. Decides and computes; does no I/O itself.
 
 The same class runs on Kafka, in the test driver and in simulations. Fetched records go in, produced
 records come out in ``outputs``; in between the compiled closures of the operators run depth first.
-A commit takes out everything since the previous one at a single instant (:meth:`freeze`):
+A commit takes everything since the previous one at a single instant (:meth:`freeze`):
 
     commit = task.freeze()             # outputs, changelog writes, layers, offsets, clocks
-    task.committed(commit, positions)  # once it was; else task.discard() and restore, seek, go on
+    task.committed(commit, positions)  # on success; else task.discard(), restore, seek, continue
 
 Invariants:
 1. ``consumed`` never covers a record whose effects are not in ``outputs`` and the stores;
-2. what is frozen together was computed together: offsets, outputs, writes and clocks are one cut;
-3. nothing after a failed record is processed.
+2. data frozen together was computed together: offsets, outputs, writes and clocks are one cut;
+3. no record after a failed one is processed.
 
 Not responsible for: fetching, producing, restoring, deciding when to commit.
 """
@@ -65,8 +65,8 @@ class Task(TaskProgress):
 
     Processors may read their stores in ``init``, so operators are compiled when the stores are
     restored: by ``initialise``, which ``start_at`` calls too. Without ``initialises`` the
-    constructor leaves it to them. ``discard`` closes the processors: what they keep in attributes
-    does not go back with an abort, so the next attempt gets new ones.
+    constructor leaves this to them. ``discard`` closes the processors: an abort does not roll back
+    their attributes, so the next attempt gets new processors.
     """
 
     __slots__ = ()
@@ -105,7 +105,7 @@ class Task(TaskProgress):
         self._closers: list[tuple[str, Callable[[], None]]] = []
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
         self.order = QueueOrder(self._head_time)
-        #: clocks that stores ask for while the state, which keeps them from then on, is opened
+        #: clocks that stores request before the state, which has them later, is open
         self._early_cells: dict[str, TimeCell] = {}
         #: nothing was processed since the start, or since a wait for a retry
         self._begins = False
@@ -119,7 +119,7 @@ class Task(TaskProgress):
             self.initialise()
 
     def initialise(self) -> None:
-        """Compile the operators, which makes and initialises processors, unless that is done."""
+        """Compile the operators, which creates and initializes processors, unless that is done."""
         if self._sources:
             return
         self.late_results = self.guard.late_results if self.guard.guards_processing else None
@@ -149,7 +149,7 @@ class Task(TaskProgress):
     def partition_count(self, topic: str) -> int:
         try:
             return self._partition_counts[topic]
-        except KeyError:  # of a task that writes nowhere
+        except KeyError:  # of a task without sinks
             return 1
 
     def knows_partition_count(self, topic: str) -> bool:
@@ -204,7 +204,7 @@ class Task(TaskProgress):
         return self._sources
 
     def start_at(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Begin reading at these offsets; drops what was buffered. The stores are restored."""
+        """Start reading at these offsets; drops buffered records. The stores must be restored."""
         self.initialise()
         self._begins = True
         for partition, position in positions.items():
@@ -215,7 +215,7 @@ class Task(TaskProgress):
 
     @property
     def has_moved(self) -> bool:
-        """Whether records were consumed that are not committed; a commit may be under way."""
+        """True if records were consumed that are not committed; a commit may be in progress."""
         return self.consumed != self.committed_offsets
 
     def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
@@ -226,26 +226,28 @@ class Task(TaskProgress):
             self.order.arrived(partition)
 
     def at_end(self, partition: TopicPartition, position: int) -> None:
-        """The consumer stands at the end of the partition; ``position`` skips control records."""
+        """Handle the end of the partition; ``position`` is after control records."""
         queue = self.queues[partition]
         if position < queue.position:
-            return  # a notice from before a seek
+            return  # a notification from before a seek
         queue.position = position
         queue.is_at_end = True
 
     def position(self, partition: TopicPartition) -> int:
-        """Next offset to be processed; at the end of the partition what the consumer reached."""
+        """Return the next offset to process; at the end of the partition, the consumer's
+        position.
+        """
         queue = self.queues[partition]
         return queue.position if not len(queue) else self.consumed.get(partition, queue.position)
 
     def buffered(self, partition: TopicPartition) -> int:
-        """Records fetched but not processed."""
+        """Return the number of records that were fetched but not processed."""
         return len(self.queues[partition])
 
     # ------------------------------------------------------------------ processing
 
     def process(self, limit: int) -> int:
-        """Process up to ``limit`` records that may be processed now; returns how many were.
+        """Process up to ``limit`` records that may be processed now; return how many were.
 
         Fewer after :meth:`interrupt`, but never none because of it.
 
@@ -261,9 +263,11 @@ class Task(TaskProgress):
             self._begins = True
         punctuations = self.punctuations
         if self._begins:
-            # What is due at the committed stream time does not wait for a record. Schedules of a
-            # cut are not due; those of a task that Kafka Streams ran have no due times. And what
-            # was to be tried again may be a schedule.
+            # Schedules due at the committed stream time do not wait for a record. Schedules of a
+            # cut
+            # are not due; those of a task that Kafka Streams ran have no due times. And a schedule
+            # may
+            # have to be retried.
             self._begins = False
             due = punctuations.next_stream_time
             if due is not None and due <= self.stream_time:
@@ -280,23 +284,23 @@ class Task(TaskProgress):
             self.processed[chosen.partition.topic] += done
             count += done
             if self.blocked_until_ms > 0:
-                self.order.arrived(chosen.partition)  # the record went back into its queue
+                self.order.arrived(chosen.partition)  # the record was put back into its queue
             if len(self.queues) == 1:
-                break  # nothing else could have become older
+                break  # no other partition can have become older
         return count
 
     def interrupt(self) -> None:
-        """Let ``process`` return after the record at hand; from any thread, may come too late."""
+        """End ``process`` after the current record; from any thread, may come too late."""
         self.punctuations.interrupt()
 
     def _next_queue(self) -> tuple[PartitionQueue | None, float]:
-        """The queue to go on with, and the time at which another one takes over."""
+        """Return the queue to continue with, and the time at which another one is next."""
         if len(self.queues) == 1:
             (queue,) = self.queues.values()
             return (queue if len(queue) else None), _NEVER
         order = self.order
         order.admit(self._has_head)
-        if self.blocked_until_ms > 0:  # a head is to be decoded again later
+        if self.blocked_until_ms > 0:  # a head must be decoded again later
             for queue in filter(len, self.queues.values()):
                 order.arrived(queue.partition)
             return None, _NEVER
@@ -322,9 +326,9 @@ class Task(TaskProgress):
     # ------------------------------------------------------------------ commit
 
     def freeze(self) -> TaskCommit:
-        """Emit what was held back for the commit, then take out everything since the last one.
+        """Emit results buffered for the commit, then take out everything since the last one.
 
-        Raises ProcessingError where a call of another thread was refused.
+        Raises ProcessingError if a call of another thread was refused.
         """
         self.check_misuse()
         with self.running():
@@ -355,7 +359,7 @@ class Task(TaskProgress):
         )
 
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
-        """The transaction that held ``commit`` is committed."""
+        """Handle that the transaction with ``commit`` is committed."""
         self.state.inputs = commit.offsets
         self.state.committed(commit.changes, positions)
         self.guard.refusals.committed(commit.offsets)
@@ -363,11 +367,11 @@ class Task(TaskProgress):
         self.committed_offsets = commit.offsets
 
     def discard(self) -> None:
-        """Forget everything that is not committed, processors included.
+        """Discard everything uncommitted, including processors.
 
         ``set_clocks`` and ``start_at`` must follow before processing.
         """
-        with suppress(ProcessingError):  # it is logged; the task goes on with new processors
+        with suppress(ProcessingError):  # it is logged; the task continues with new processors
             self._close_processors()
         self.outputs.clear()
         self.wants_commit = False
@@ -385,7 +389,7 @@ class Task(TaskProgress):
     def set_clocks(
         self, clocks: Mapping[str, int], partition_times: Mapping[TopicPartition, int]
     ) -> None:
-        """Take over the clocks of the committed cut this task continues from."""
+        """Use the clocks of the committed cut that this task continues from."""
         self.state.set_clocks(clocks)
         self.stream_time = clocks.get(STREAM_TIME, -1)
         self.partition_times = dict(partition_times)
@@ -398,7 +402,7 @@ class Task(TaskProgress):
         )
 
     def end(self, *, applies: bool) -> None:
-        """Close it; ``applies``: with all that is committed on the disk."""
+        """Close the task; ``applies``: first write all committed rows to disk."""
         try:
             if applies:
                 self.state.discard()
@@ -407,16 +411,16 @@ class Task(TaskProgress):
             self.close()
 
     def close(self) -> None:
-        """Close processors and state. Uncommitted work is lost, which is what closing means."""
+        """Close processors and state. Uncommitted work is lost."""
         with ExitStack() as closing:
             closing.callback(self.state.close)
             closing.callback(self._close_processors)
 
     def _close_processors(self) -> None:
-        """Each of them, though one fails; parents first, as they started."""
+        """Close all processors, even if one fails; parents first, in the order of their start."""
         closers, self._closers = self._closers, []
         if closers:
-            self.state.discard()  # so that what changed then was changed by them
+            self.state.discard()  # so that later changes were made by close()
         failure: ProcessingError | None = None
         for node, close in closers:
             try:
@@ -432,7 +436,7 @@ class Task(TaskProgress):
             raise failure from failure.__cause__
 
     def _refuse_last_writes(self) -> None:
-        """Raise StoreAccessError where a ``close()`` wrote: it is in no commit of its attempt."""
+        """Raise StoreAccessError if a ``close()`` wrote to a store: no commit would include it."""
         changed = [name for name, layer in self.state.freeze().layers.items() if not layer.is_empty]
         if changed:
             self.state.discard()

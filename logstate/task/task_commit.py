@@ -1,9 +1,9 @@
-"""What one commit takes out of a task: outputs, writes, offsets and clocks of the same instant.
+"""The data that one commit takes from a task: outputs, writes, offsets and clocks.
 
-Of the clocks Kafka Streams commits two kinds too: the time of each input partition, from which it
-takes the task's stream time, and per store how far results were emitted on window close. An
-instance of it that takes a task over goes on from these, and so do we from one of it. Our other
-clocks it does not have: operators begin anew then, as there.
+Kafka Streams commits two kinds of these clocks too: the time of each input partition, from which it
+derives the task's stream time, and per store how far results were emitted on window close. An
+instance of Kafka Streams that takes over a task continues from these, and so does this library in
+the other direction. It does not have the other clocks: operators then start without them, as there.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from logstate.changelog.cut import OffsetMetadata
 from logstate.changelog.state import StateChanges
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 
-#: the time that :class:`logstate.topology.operators.aggregates.emit_on_close.CloseClock` keeps for
-#: a store
+#: prefix of the time that :class:`logstate.topology.operators.aggregates.emit_on_close.CloseClock`
+#: keeps for a store
 _EMITTED = "emitted:"
 STREAM_TIME = "task:stream_time"
 
 
 @dataclass(frozen=True)
 class TaskCommit:
-    """Everything of one task that one commit covers."""
+    """All data of one task that one commit covers."""
 
     task_id: TaskId
     changes: StateChanges
@@ -33,9 +33,9 @@ class TaskCommit:
 
 
 def processor_times(clocks: Mapping[str, int], logged_as: Mapping[str, str]) -> dict[str, int]:
-    """Kafka Streams' named times out of our clocks: store -> time.
+    """Extract Kafka Streams' named times from our clocks: store -> time.
 
-    A store of another name than its changelog's (``logged_as``) has that one there.
+    A store whose changelog has another name (``logged_as``) has that name there.
     """
     stores = {
         name.removeprefix(_EMITTED): time
@@ -48,7 +48,7 @@ def processor_times(clocks: Mapping[str, int], logged_as: Mapping[str, str]) -> 
 def clocks_of_streams(
     metadata: Iterable[OffsetMetadata], logged_as: Mapping[str, str]
 ) -> dict[str, int]:
-    """Our clocks where an instance of Kafka Streams committed last; the largest of each counts."""
+    """Return our clocks after a commit by Kafka Streams; the largest of each applies."""
     clocks: dict[str, int] = {}
     ours = {there: here for here, there in logged_as.items()}
     for one in metadata:

@@ -1,7 +1,7 @@
-"""Where a task stands: the record at hand, and what came of everything since the last commit.
+"""The progress of a task: the current record, and the results since the last commit.
 
-The batch loop, the handlers of failed records and the task share it; nothing here looks at queues,
-operators or commits.
+Shared by the batch loop, the error handlers and the task; independent of queues, operators and
+commits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from logstate.topology.graph.sub_topology import SubTopology, writer_of
 
 
 class RetryLater(Exception):
-    """The record, or the schedule, is to be tried again when the clock reaches ``at_ms``."""
+    """The record, or the schedule, must be retried when the clock reaches ``at_ms``."""
 
     def __init__(self, at_ms: float) -> None:
         super().__init__(f"retry at {at_ms}")
@@ -44,7 +44,7 @@ class RetryLater(Exception):
 class TaskProgress:
     """Invariant: the effects of every record that ``consumed`` covers are in outputs and state."""
 
-    #: set for every record: in slots that takes a twentieth of what it takes in an instance's dict
+    #: set for every record: slots take a twentieth of the time of an instance's dict
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -64,19 +64,19 @@ class TaskProgress:
 
     def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
         self.task_id = task_id
-        #: held by the thread that runs it, while it does
+        #: held by the thread that runs the task, while it does
         self._running = RLock()
         holds: Any = self._running
         self.is_running_here: Callable[[], bool] = holds._is_owned  # noqa: SLF001  as Condition does
-        #: the thread that runs it, or ran it last
+        #: the thread that runs the task, or ran it last
         self.thread = get_ident()
-        #: a call of another thread that was refused, and would have changed something
+        #: a refused call of another thread that would have changed something
         self.misuse: WrongThreadError | None = None
         self.application_id = application_id
-        #: internal topic by its usual name -> the name that it got when its state was moved
+        #: usual name of an internal topic -> its name after its state was moved
         self.moved_topics: Mapping[str, str] = {}
         self._clock = clock
-        #: what it runs, for errors that name nodes and functions
+        #: the task's sub-topologies, for errors that name nodes and functions
         self.sub_topologies: Sequence[SubTopology] = ()
         self.timestamp = -1
         self.headers: Headers = None
@@ -84,14 +84,14 @@ class TaskProgress:
         self.partition = task_id.partition
         self.offset = -1
         self.stream_time = -1
-        #: the record at hand as it was read, for error handlers
+        #: the current record as it was read, for error handlers
         self.fetched: FetchedRecord | None = None
         #: records since the last freeze, in order over all topics
         self.outputs: list[ProducedFields] = []
         self.send = self.outputs.append
-        #: results that wait for the commit, children first
+        #: results buffered for the commit, children first
         self.held_back: list[CommitBuffered] = []
-        #: what the node that is being compiled has called once all nodes are
+        #: callbacks of the node being compiled, for when all nodes are compiled
         self.starting: list[Callable[[], None]] = []
         #: operators whose children get the same objects
         self.fan_outs: list[FanOut] = []
@@ -100,24 +100,24 @@ class TaskProgress:
         self.partition_times: dict[TopicPartition, int] = {}
         self.has_uncommitted_input = False
         self.drops = Drops(self)
-        #: records that may have missed partners of a join, by the store these expired in
+        #: records that may have missed partners of a join, by the store that had dropped these
         self.late_joins: Counter[str] = Counter()
         self.expired_results = ExpiredResults()
-        #: whether anybody takes its outputs; not those of a global store
+        #: False if the outputs are not sent, as for a global store
         self.sends = True
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
-        #: monotonic time before which nothing is processed: a record waits for its retry
+        #: monotonic time before which nothing is processed, because a record waits for its retry
         self.blocked_until_ms = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """This thread runs the task. Raises RuntimeError while another thread does."""
+        """Run the task in this thread. Raises RuntimeError if another thread runs it."""
         if not self._running.acquire(blocking=False):
             raise RuntimeError(
                 f"task {self.task_id} is run by thread {self.thread}, and thread {get_ident()}"
-                " wants to run it at the same time. One thread at a time may run a task: with a"
-                " test driver, call pipe(), advance_wall_clock() and close() from one thread"
+                " tried to run it at the same time. Only one thread at a time may run a task: with"
+                " a test driver, call pipe(), advance_wall_clock() and close() from one thread"
             )
         self.thread = get_ident()
         try:
@@ -134,7 +134,7 @@ class TaskProgress:
         return self._clock.wall_clock_ms()
 
     def monotonic_ms(self) -> float:
-        """The monotonic clock, from the Clock seam."""
+        """Return the time of the monotonic clock."""
         return self._clock.monotonic_ms()
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
@@ -143,7 +143,7 @@ class TaskProgress:
 
     @property
     def dropped(self) -> Counter[DropReason]:
-        """How many records its nodes dropped so far, by reason."""
+        """Number of records that its nodes have dropped, by reason."""
         return self.drops.by_reason()
 
     def dropper(self, node: str, reason: DropReason) -> Dropper:
@@ -159,20 +159,20 @@ class TaskProgress:
         self.expired_results.add(self, store, count)
 
     def skips(self, record: FetchedRecord, error: Exception, node: str) -> bool:
-        """Whether an undecodable record is skipped or dead-lettered; False means fail."""
+        """Return True if an undecodable record is skipped or dead-lettered; False means fail."""
         raise NotImplementedError
 
     def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
-        """Whether a record without a time is skipped or dead-lettered; False: it is tried later.
+        """Return True if a record without a time is skipped or dead-lettered; False: retried later.
 
-        Raises the error where nothing of the two is to be done.
+        Raises the error if it is neither.
         """
         raise NotImplementedError
 
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
-        """Run due punctuations of one kind, or the one of that name; returns how many ran.
+        """Run due punctuations of one kind, or the one of that name; return how many ran.
 
-        Raises ProcessingError; a schedule that is to be tried again later blocks the task.
+        Raises ProcessingError; a schedule that must be retried later blocks the task.
         """
         self.check_misuse()
         if self.blocked_until_ms > 0 and self.monotonic_ms() < self.blocked_until_ms:
@@ -188,5 +188,5 @@ class TaskProgress:
             return 1
         self.punctuated_total += count
         if count:
-            self.has_uncommitted_input = True  # what it wrote must not wait for a record
+            self.has_uncommitted_input = True  # its writes must not wait for a record
         return count

@@ -8,37 +8,37 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.barriers import Barriers
 from logstate.task.owned_task import OwnedTask, Stage
 
-#: asked for several times per turn; a member of an enumeration is not quickly looked up
+#: used several times per turn; looking up an enum member is slow
 _RUNNING = Stage.RUNNING
 
 
 class TaskTable:
-    """Who owns which partition, and since which assignment."""
+    """The owner of each partition, and the assignment that it belongs to."""
 
     def __init__(self) -> None:
         self._tasks: dict[TaskId, OwnedTask] = {}
-        #: of a snapshot that is being taken
+        #: barriers of a snapshot in progress
         self.barriers = Barriers()
-        #: lost while the brokers are away; only to be read, what was committed last
+        #: lost while the brokers are unavailable; only their committed rows can be read
         self.lapsed: dict[TaskId, OwnedTask] = {}
-        #: monotonic, when the last poll began that took none of them away; who stands still after
-        #: it cannot know whose they are
+        #: monotonic start of the last poll that revoked none of them; a worker that is blocked
+        #: after it cannot know who owns them
         self.heard_ms = 0.0
         #: None after a change
         self._running: list[OwnedTask] | None = None
         self._owner_of: dict[TopicPartition, OwnedTask] = {}
-        #: epoch of the assignment that gave each partition; absent once it is given up
+        #: epoch of the assignment that gave each partition; absent after its revocation
         self.epochs: dict[TopicPartition, int] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def all(self) -> Mapping[TaskId, OwnedTask]:
-        """Every task."""
+        """Return all tasks."""
         return self._tasks
 
     def readable(self) -> Mapping[TaskId, OwnedTask]:
-        """Every task, and those that lapsed."""
+        """Return all tasks, including lapsed ones."""
         return {**self.lapsed, **self._tasks}
 
     def in_stage(self, stage: Stage) -> list[OwnedTask]:
@@ -46,13 +46,15 @@ class TaskTable:
         return [owned for owned in self._tasks.values() if owned.stage is stage]
 
     def running(self) -> list[OwnedTask]:
-        """Tasks that process records. A list stays as it is; a change gives another one."""
+        """Return the tasks that process records. The list is never changed; a change makes a new
+        one.
+        """
         if self._running is None:
             self._running = [owned for owned in self._tasks.values() if owned.stage is _RUNNING]
         return self._running
 
     def note_current(self) -> None:
-        """Running tasks that have nothing to commit were as new as they can be at the last poll."""
+        """Record that running tasks without uncommitted work were current at the last poll."""
         heard_ms = self.heard_ms
         for owned in self.running():
             if not owned.task.has_moved:
@@ -62,12 +64,12 @@ class TaskTable:
         self._running = None
 
     def running_owner(self, partition: TopicPartition) -> OwnedTask | None:
-        """The running task that reads a partition."""
+        """Return the running task that reads a partition."""
         owned = self._owner_of.get(partition)
         return owned if owned is not None and owned.stage is _RUNNING else None
 
     def add(self, owned: OwnedTask) -> None:
-        """Take a task over, unless it is here already."""
+        """Add a task, unless it exists already."""
         if owned.task_id in self._tasks:
             return
         self._tasks[owned.task_id] = owned
@@ -78,12 +80,12 @@ class TaskTable:
             self.epochs[partition] = owned.epoch
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are no longer this member's: nothing of them may commit."""
+        """Revoke partitions: nothing of them may be committed."""
         for partition in partitions:
             self.epochs.pop(partition, None)
 
     def remove(self, task_id: TaskId) -> OwnedTask | None:
-        """Let a task go, or one that lapsed."""
+        """Remove a task, or a lapsed one."""
         lapsed = self.lapsed.pop(task_id, None)
         if lapsed is not None:
             return lapsed
@@ -95,7 +97,7 @@ class TaskTable:
         return owned
 
     def orphan(self, task_id: TaskId) -> None:
-        """Let a task go, but for those who read it."""
+        """Remove a task, but keep it for reads."""
         owned = self.remove(task_id)
         if owned is not None:
             self.lapsed[task_id] = owned

@@ -1,14 +1,14 @@
-"""How long the tasks' code may run before the worker looks at clock and brokers again.
+"""Limit how long the tasks' code runs before the worker checks the clock and the brokers again.
 
-A worker that processed as many records as it has fetched, whatever they take, would outlive its
-transaction's time-out with slow user code: the brokers abort the transaction, its records are
-processed again, and outlive the next one. So work ends by count or by time, whichever comes first:
-after the time is up, the record at hand is the last one. Nothing is looked at per record; the
-clock's alarm interrupts the task that is at work.
+A worker that processed all fetched records, however long they take, would exceed its transaction
+timeout with slow user code: the brokers abort the transaction, its records are processed again, and
+exceed the next one. So work ends by count or by time, whichever comes first: when the time is up,
+the current record is the last one. There is no check per record; the clock's alarm interrupts the
+working task.
 
-What follows for a commit: it begins at most one interval, this time and one record after the
-transaction's first record was sent, and is waited for where the time was up
-(:mod:`logstate.worker.commits`). So a record may take nearly as long as a transaction may live.
+Consequence for commits: a commit begins at most one interval, this time and one record after the
+transaction's first record was sent, and the worker waits for it if the time was up
+(:mod:`logstate.worker.commits`). So a record may take nearly as long as the transaction timeout.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from logstate.contracts.records import TaskId
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task import Task
 
-#: far above what 2,000 quick records take (5 ms to 20 ms), far below every time-out
+#: far above the time of 2,000 fast records (5 ms to 20 ms), far below every timeout
 _WORK_MS = 100
 
 
 class WorkTime:
-    """The time of one turn. ``begin`` comes first."""
+    """The time of one turn. Call ``begin`` first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._alarm = clock.alarm(self._ring)
         self._ends_ms = 0.0
         self._at_work: Task | None = None
-        #: the task whose turn was the last one when the time was up
+        #: the last task whose work ended because the time was up
         self._last: TaskId | None = None
 
     def begin(self, *, until_ms: float | None = None) -> None:
-        """The time runs from now on; ``until_ms`` is a monotonic time for as long as another."""
+        """Start the time; ``until_ms`` is a monotonic end time, to share the time of another."""
         self._ends_ms = self._clock.monotonic_ms() + _WORK_MS if until_ms is None else until_ms
 
     def is_up(self) -> bool:
-        """Whether the time is over."""
+        """Return True if the time is over."""
         return self._clock.monotonic_ms() >= self._ends_ms
 
     def of(self, task: Task) -> WorkTime:
-        """A context: what the task processes in it ends with the record at hand when time is up."""
+        """Return a context that ends the task's processing after the current record at time-up."""
         self._at_work = task
         return self
 
@@ -56,11 +56,15 @@ class WorkTime:
         self._at_work = None
 
     def ended_with(self, owned: OwnedTask) -> None:
-        """The time was up after this task: the next turn begins with the one behind it."""
+        """Record that the time was up after this task: the next turn begins with the
+        following one.
+        """
         self._last = owned.task_id
 
     def in_turn(self, tasks: Sequence[OwnedTask]) -> Sequence[OwnedTask]:
-        """The tasks in the order of their turns: none waits for ever behind a slow one."""
+        """Return the tasks in the order of their turns, so that none waits forever for a slow
+        one.
+        """
         last, self._last = self._last, None
         if last is None:
             return tasks

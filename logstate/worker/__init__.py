@@ -1,6 +1,6 @@
 """Worker: one consumer, one transactional producer, its tasks, one loop.
 
-Imports every room but app and testing. `worker_start` goes from nothing to a member of the group,
-`commits` says when commits begin, `membership` and `assignment` what a rebalance means,
-`poison_record` finds what brokers refuse. Start with `worker`.
+Imports every package but app and testing. `worker_start` starts a worker up to its group
+membership, `commits` decides when commits begin, `membership` and `assignment` handle rebalances,
+`poison_record` finds records that brokers refuse. Start with `worker`.
 """

@@ -1,4 +1,4 @@
-"""Where a thread stands now: the operator, the user's function, its stack."""
+"""Find out which operator and user function a thread is in, and its stack."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from logstate.topology.graph.blame import operator_of
 
 
 class ActiveCall(NamedTuple):
-    """``function`` is the user's, as ``name at file:line`` of its first line; None outside it."""
+    """``function`` is the user's, as ``name at file:line`` of its first line; None outside of
+    one.
+    """
 
     node: str | None
     function: str | None
-    #: the frames from the user's function inwards, as a traceback shows them
+    #: the frames from the user's function inwards, formatted as in a traceback
     stack: str
 
 
 def active_call(thread_id: int) -> ActiveCall | None:
-    """The call a thread is in, read from its frames while it runs; None for one that has ended."""
+    """Return the call that a running thread is in, from its frames; None if the thread has
+    ended.
+    """
     frame = sys._current_frames().get(thread_id)  # noqa: SLF001  its documented name
     frames: list[FrameType] = []
     while frame is not None:

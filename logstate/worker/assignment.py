@@ -1,10 +1,10 @@
-"""Which tasks follow from which partitions. Pure.
+"""Determine the tasks that follow from the owned partitions.
 
-Rule: a task runs only while this member owns ALL its input partitions. An assignor may hand the
-partitions of one task over at different moments; until the last has come the task does not exist,
+A task runs only while this member owns ALL its input partitions. An assignor may assign the
+partitions of one task at different moments; until the last one is assigned the task does not exist,
 and losing one of them stops the whole task.
 
-A partition that no task reads is not part of the plan: topics have changed since it was made.
+A partition that no task reads is not part of the plan: topics have changed since the plan was made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logstate.contracts.records import TaskId, TopicPartition
 
 
 class Assignment:
-    """The partitions this member owns, and the epoch: a number that grows with every change."""
+    """The partitions that this member owns, and an epoch that increases with every change."""
 
     def __init__(self, inputs: Mapping[TaskId, tuple[TopicPartition, ...]]) -> None:
         self._inputs = inputs
@@ -24,7 +24,7 @@ class Assignment:
         self.epoch = 0
 
     def gain(self, partitions: Iterable[TopicPartition]) -> list[TaskId]:
-        """Own more; returns the tasks that are complete by it, in order."""
+        """Add partitions; return the tasks that became complete, in order."""
         gained = set(partitions)
         self.owned |= gained
         self.epoch += 1
@@ -32,7 +32,7 @@ class Assignment:
         return sorted(task for task in touched if self.is_complete(task))
 
     def lose(self, partitions: Iterable[TopicPartition]) -> list[TaskId]:
-        """Own less; returns the tasks that must stop, in order."""
+        """Remove partitions; return the tasks that must stop, in order."""
         lost = set(partitions) & self.owned
         stopped = sorted({self._task_of[tp] for tp in lost if tp in self._task_of})
         self.owned -= lost
@@ -40,13 +40,13 @@ class Assignment:
         return stopped
 
     def strange(self) -> list[TopicPartition]:
-        """Owned partitions that no task reads, in order."""
+        """Return owned partitions that no task reads, in order."""
         return sorted(self.owned - self._task_of.keys())
 
     def is_complete(self, task_id: TaskId) -> bool:
-        """True while every input partition of the task is owned."""
+        """Return True while all input partitions of the task are owned."""
         return all(tp in self.owned for tp in self._inputs[task_id])
 
     def inputs(self, task_id: TaskId) -> tuple[TopicPartition, ...]:
-        """The partitions of a task."""
+        """Return the input partitions of a task."""
         return self._inputs[task_id]

@@ -1,8 +1,8 @@
-"""The commits of a worker: when they begin, the one under way, what follows each.
+"""The commits of a worker: when they begin, the one in flight, and what follows each.
 
-Two kinds. When the interval is over, or a task asks for it, a commit begins and goes on turn by
-turn, while records are processed. Where something depends on its end (partitions are revoked, tasks
-start, the worker stops, too much waits to be processed or sent) the worker waits for it.
+There are two kinds. When the interval is over, or a task requests it, a commit begins and continues
+turn by turn while records are processed. If something depends on its end (partitions are revoked,
+tasks start, the worker stops, too many records or outputs are waiting), the worker waits for it.
 
 Invariant: one commit at a time.
 """
@@ -28,16 +28,16 @@ from logstate.worker.worker_start import StartedWorker
 
 _LOGGER = logging.getLogger(__name__)
 
-#: the longest wait for records while nothing is due, and while a commit is under way
+#: the longest wait for records while nothing is due, and while a commit is in flight
 _IDLE_POLL_S = 0.1
 _UNDER_WAY_POLL_S = 0.001
-#: outputs deferred in memory by a commit under way, before it is waited for
+#: outputs that a commit in flight defers in memory before the worker waits for it
 _DEFERRED_RECORDS_MAX = 20_000
 
 
 @dataclass
 class Commits:
-    """See the module."""
+    """Begins commits, continues the one in flight, and handles its result."""
 
     config: WorkerConfig
     clock: Clock
@@ -46,11 +46,11 @@ class Commits:
     tasks: TaskTable
     observer: WorkerObserver
     maintenance: Maintenance
-    #: how many have succeeded
+    #: number of successful commits
     total: int = field(default=0, init=False)
     _under_way: InFlightCommit | None = field(default=None, init=False)
     _began_ms: float = field(default=0.0, init=False)
-    #: the interval begins with a start, an abort, and a commit: its end, where it is waited for
+    #: the interval begins with a start, an abort and a commit, or the end of an awaited commit
     _interval_began_ms: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Commits:
     # ------------------------------------------------------------------ when
 
     def idle_timeout_s(self) -> float:
-        """How long a poll may wait for records."""
+        """Return how long a poll may wait for records."""
         if self._under_way is not None or self.tasks.barriers.is_alert:
             return _UNDER_WAY_POLL_S
         if not self._has_uncommitted():
@@ -78,7 +78,7 @@ class Commits:
         return self._has_reason()
 
     def _has_reason(self) -> bool:
-        """Whether there is anything to commit; now and then there is when idle."""
+        """Return True if there is something to commit; an idle worker commits from time to time."""
         idle_ms = self.config.idle_commit_interval_ms
         return self._has_uncommitted() or self._interval_ms() >= idle_ms
 
@@ -94,22 +94,23 @@ class Commits:
     def _interval_ms(self) -> float:
         return self.clock.monotonic_ms() - self._interval_began_ms
 
-    def _begin_interval(self, beside_ms: float = 0.0) -> None:
-        """What a commit took beside the records counts, but for half an interval: brokers that take
-        longer would be asked without a pause.
+    def _begin_interval(self, overlap_ms: float = 0.0) -> None:
+        """Start the interval; the time that a commit overlapped with processing counts towards it.
+
+        At most half an interval counts: otherwise slow brokers would get commits without a pause.
         """
-        counts_ms = min(beside_ms, self.config.commit_interval_ms / 2)
+        counts_ms = min(overlap_ms, self.config.commit_interval_ms / 2)
         self._interval_began_ms = self.clock.monotonic_ms() - counts_ms
 
     # ------------------------------------------------------------------ committing
 
     def go_on(self, *, keeps_up: bool, is_careful: bool = False) -> Steps[None]:
-        """Begin a commit when it is time, or go on with the one under way.
+        """Begin a commit if it is due, or continue the one in flight.
 
-        The worker waits for it where records arrive faster than they are processed
-        (``keeps_up`` is False): deferring outputs for long costs more than the wait. So it does
-        where it is careful, and commits what there is: the next call of a function may take longer
-        than the transaction lives.
+        The worker waits for it if records arrive faster than they are processed (``keeps_up`` is
+        False), because deferring outputs for long costs more than the wait. A careful worker
+        commits all that there is and waits too: the next function call may take longer than the
+        transaction timeout.
         """
         if self._under_way is None:
             running = self.tasks.running()
@@ -124,19 +125,19 @@ class Commits:
             yield from self.maintenance.purge(admin, plan, self.tasks.running(), now)
 
     def finish(self) -> Steps[None]:
-        """Wait for the commit under way."""
+        """Wait for the commit in flight."""
         if self._under_way is not None:
             yield from self._advance(waits=True)
 
     def commit_all(self) -> Steps[None]:
-        """Wait until everything that running tasks have done is committed."""
+        """Commit everything that running tasks have done, and wait for it."""
         yield from self.finish()
         running = self.tasks.running()
         if running and self._has_reason():
             yield from self.commit(running)
 
     def commit_last(self) -> Steps[None]:
-        """The commit before the end; where it fails, its records are processed again."""
+        """Commit before the end; if this fails, the records are processed again."""
         try:
             yield from self.commit_all()
         except REPLAYED as exc:
@@ -151,7 +152,7 @@ class Commits:
         yield from self._advance(waits=True)
 
     def abandon(self) -> Steps[None]:
-        """Everything uncommitted is about to be discarded: give the commit under way up."""
+        """Abandon the commit in flight, because everything uncommitted will be discarded."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             yield from under_way.abandon()
@@ -179,7 +180,7 @@ class Commits:
         now = self.clock.monotonic_ms()
         self.tasks.barriers.committed(report.offsets, report.metadata, report.cut_records)
         self.observer.committed(report, now - self._began_ms)
-        self._begin_interval(beside_ms=0.0 if waits else now - self._began_ms)
+        self._begin_interval(overlap_ms=0.0 if waits else now - self._began_ms)
         running = self.tasks.running()
         for owned in running:
             owned.current_ms = max(owned.current_ms or 0.0, self._began_ms)

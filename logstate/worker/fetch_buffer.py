@@ -1,8 +1,8 @@
-"""What a poll brings goes to the tasks, and from which partitions more is fetched.
+"""Pass polled records to the tasks, and pause and resume partitions.
 
-A partition is paused at the client while too many of its records wait in memory, and every one of
-them while the whole worker is paused: polling goes on then, so the group keeps the member, and
-brings nothing. What was fetched before stays in its queue.
+A partition is paused at the client while too many of its records are buffered in memory, and all
+partitions are paused while the whole worker is. Polling continues, so the group keeps the member,
+but returns no records. Records fetched before stay in their queues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logstate.worker.worker_observer import WorkerObserver
 
 
 class FetchBuffer:
-    """See the module. A pause is wished for at any time; the worker follows with a turn."""
+    """Passes on records and follows ``control``, whose pause takes effect with the next turn."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class FetchBuffer:
         control: WorkerControl,
     ) -> None:
         self._control = control
-        #: the worker processes nothing; changes between two turns only
+        #: the worker processes nothing; changes only between two turns
         self.is_paused = False
         self._tasks = tasks
         self._observer = observer
@@ -39,11 +39,11 @@ class FetchBuffer:
 
     @property
     def barriers(self) -> Barriers:
-        """Of a snapshot that is being taken: orders come from another thread."""
+        """The barriers of a snapshot in progress; requests come from another thread."""
         return self._tasks.barriers
 
     def turn(self) -> None:
-        """A turn begins, with a poll."""
+        """Begin a turn; a poll follows."""
         self._asks_ms = self._clock.monotonic_ms()
         is_paused = self._control.is_paused
         if self.is_paused != is_paused:
@@ -51,26 +51,28 @@ class FetchBuffer:
             self._observer.paused(is_paused)
 
     def take(self, polled: Polled, consumer: GroupConsumer) -> Steps[None]:
-        """Hand out what a poll brought. Raises OutOfRangeError where positions are nowhere."""
+        """Pass on the result of a poll. Raises OutOfRangeError for positions outside of their
+        logs.
+        """
         self._tasks.heard_ms = self._asks_ms
-        # Here, behind the poll: what it brought may be younger than an order.
+        # After the poll: its records may be newer than a snapshot request.
         running = self._tasks.running()
         self.barriers.follow(running, self._asks_ms)
         for partition, records in polled.records.items():
             owned = self._tasks.running_owner(partition)
             if owned is not None:
                 self._limit.fetched(records)
-                if owned.mark is None:
+                if owned.barrier is None:
                     owned.task.add_records(partition, records)
                 else:
-                    owned.mark.add_records(owned.task, partition, records)
+                    owned.barrier.add_records(owned.task, partition, records)
         for partition, position in polled.ends:
             owned = self._tasks.running_owner(partition)
             if owned is not None:
-                if owned.mark is None:
+                if owned.barrier is None:
                     owned.task.at_end(partition, position)
                 else:
-                    owned.mark.at_end(owned.task, partition, position)
+                    owned.barrier.at_end(owned.task, partition, position)
                 owned.ends[partition] = position
         if polled.out_of_range:
             found = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
@@ -79,10 +81,12 @@ class FetchBuffer:
             yield from self.pause_or_resume(consumer)
 
     def pause_or_resume(self, consumer: GroupConsumer) -> Steps[None]:
-        """Pause what has too many records waiting, resume what has less than half of them.
+        """Pause partitions with too many buffered records, resume those with less than half of
+        them.
 
-        A task of several partitions may hold one back for long while it waits for another's
-        records. While the worker is paused everything is; tasks that have just started, too.
+        A task with several partitions may buffer one for long while it waits for another's records.
+        While the worker is paused all partitions are, including those of tasks that have just
+        started.
         """
         running = self._tasks.running()
         most = self._limit.per_partition(sum(len(owned.partitions) for owned in running))

@@ -1,11 +1,11 @@
-"""When a member asks its group for news instead of waiting for its next heartbeat. Pure.
+"""Decide when a member asks its group for news before its next heartbeat.
 
-In the `consumer` protocol (KIP-848) members hear of a change with their own heartbeats, every five
-seconds by the brokers' default: a partition that its owner has given up waits until the next owner
-happens to ask. A member that knows that something is coming asks sooner.
+In the `consumer` protocol (KIP-848) members learn of a change with their own heartbeats, every five
+seconds by the brokers' default: a partition that its owner has released waits until the next owner
+sends a heartbeat. A member that expects a change asks sooner.
 
-The time between two questions grows with the time that it has waited in vain, by an eighth of it:
-it hears at most that much late, and where nothing comes its heartbeats are soon more frequent.
+The time between two requests grows by an eighth of the time waited so far: a change is noticed late
+by at most that much, and without a change its requests soon become rare.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Set as AbstractSet
 
 _FIRST_MS = 50.0
 _SHARE = 1 / 8
-#: so long after another has come or gone something is expected of it: as long as a heartbeat is
-#: waited for by default
+#: how long a change is expected after a sibling has joined or left: the default heartbeat
+#: interval
 _ANNOUNCED_MS = 5_000.0
 
 
 class HeartbeatBackoff:
-    """See the module.
+    """Schedules early requests to the group.
 
     >>> heartbeat_backoff = HeartbeatBackoff()
     >>> [ms for ms in range(0, 3_000, 10) if heartbeat_backoff.is_due("tasks", ms)]
@@ -36,8 +36,10 @@ class HeartbeatBackoff:
         self._next_ms = 0.0
 
     def is_due(self, waits_for: Hashable, now_ms: float) -> bool:
-        """Whether to ask now. ``waits_for``: what is to come, and by what that is known; None:
-        nothing. Where it is another than before the wait begins anew.
+        """Return True if a request is due. ``waits_for`` identifies the expected change; None:
+        none.
+
+        A different value than before starts a new wait.
         """
         if waits_for != self._waits_for:
             self._waits_for = waits_for
@@ -49,32 +51,33 @@ class HeartbeatBackoff:
 
 
 class SiblingWorkers:
-    """The other workers of an instance. One that has come or gone changes what this one has: soon,
-    where the group knows of it already; or not at all, where it gives or takes nothing here.
+    """The other workers of an instance.
 
-    >>> company = SiblingWorkers()
-    >>> company.announces(frozenset({1}), {"0_0", "0_1"}, 0)
+    A worker that has joined or left changes the tasks of this one: soon, if the group knows of it
+    already; or not at all, if no task moves to or from here.
+    >>> siblings = SiblingWorkers()
+    >>> siblings.announces(frozenset({1}), {"0_0", "0_1"}, 0)
     frozenset({1})
-    >>> company.announces(frozenset({1}), {"0_0"}, 100) is None
+    >>> siblings.announces(frozenset({1}), {"0_0"}, 100) is None
     True
     """
 
     def __init__(self) -> None:
         self._known: frozenset[int] = frozenset()
-        #: what there was when it changed; None: nothing is to come
+        #: the owned tasks at the time of the change; None: no change is expected
         self._owned: frozenset[Hashable] | None = None
         self._until_ms = 0.0
 
     def announces(
-        self, company: frozenset[int], owned: AbstractSet[Hashable], now_ms: float
+        self, siblings: frozenset[int], owned: AbstractSet[Hashable], now_ms: float
     ) -> Hashable:
-        """By what it is known that something is to come; None: nothing is."""
-        if company != self._known:
-            self._known, self._owned = company, frozenset(owned)
+        """Return a value that identifies the expected change; None if none is expected."""
+        if siblings != self._known:
+            self._known, self._owned = siblings, frozenset(owned)
             self._until_ms = now_ms + _ANNOUNCED_MS
         if self._owned is None:
             return None
         if now_ms >= self._until_ms or owned != self._owned:
             self._owned = None
             return None
-        return company
+        return siblings

@@ -1,4 +1,4 @@
-"""How far a task is behind: its inputs, and its stores while they are restored."""
+"""The lag of a task: in its inputs, and in its stores while they are restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logstate.task.owned_task import OwnedTask, StoreTarget
 
 @dataclass(frozen=True)
 class TaskLag:
-    """What is between a task and the ends of its logs, as they were last heard of."""
+    """Distance between a task and the last known ends of its logs."""
 
     #: ``assigned``, ``restoring``, ``starting`` or ``running``
     stage: str
@@ -21,20 +21,20 @@ class TaskLag:
 
 
 def lag_of(owned: OwnedTask) -> TaskLag:
-    """The lag of a task; from any thread."""
+    """Return the lag of a task. Called from any thread."""
     lags = [lag for tp in owned.partitions if (lag := input_lag(owned, tp)) is not None]
     remaining = sum(restore_lag(owned, target) for target in owned.targets)
     return TaskLag(owned.stage.value, sum(lags) if lags else None, remaining)
 
 
 def input_lag(owned: OwnedTask, partition: TopicPartition) -> int | None:
-    """Of one input partition; None where its end is not known."""
+    """Return the lag in one input partition; None if its end is unknown."""
     end, task = owned.ends.get(partition), owned.task_or_none
     return None if end is None or task is None else max(0, end - task.position(partition))
 
 
 def restore_lag(owned: OwnedTask, target: StoreTarget) -> int:
-    """Of one store."""
+    """Return the remaining offsets of one store's restore."""
     task = owned.task_or_none
     position = 0 if task is None else task.state.positions.get(target.store, 0)
     return 0 if target.is_done else max(0, target.target - position)

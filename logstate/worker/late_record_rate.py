@@ -1,8 +1,8 @@
-"""Whether a task loses many of its records because they come late: told, once in a while. Pure.
+"""Detect that a task drops many records because they are late, and warn about it occasionally.
 
-Small graces fit records in order. A backlog behind a repartition topic comes in none, and what is
-dropped then is only a number unless somebody says so. Totals are looked at a few times a second, so
-that an ordinary record costs nothing.
+Small grace periods suit ordered records. A backlog behind a repartition topic is not ordered, and
+the drops would only show in a metric. Totals are compared a few times a second, so an ordinary
+record costs nothing.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 from logstate.contracts.records import TaskId
 
-#: of the records of a span, from which on it is told
+#: minimum share of late records in a span for a warning
 SHARE_MIN = 0.1
-#: and as many at least: a few stragglers of a quiet topic are no news
+#: minimum number of late records: a few in a quiet topic are not worth a warning
 LATE_MIN = 10
-#: a span ends with so many records, or after so long
+#: a span ends after this many records or this much time
 SPAN_RECORDS = 1_000
 SPAN_MS = 10_000.0
-#: between two lines about one task
+#: time between two warnings about one task
 TELL_INTERVAL_MS = 600_000.0
 
 
 @dataclass
 class LateRecordRate:
-    """The figures of one task; ``since`` is where its span began."""
+    """The counts of one task; ``…_since`` are the totals when the current span began."""
 
     records_since: int = 0
     late_since: int = 0
@@ -33,12 +33,12 @@ class LateRecordRate:
     tell_at_ms: float = float("-inf")
 
     def look(self, now_ms: float, records: int, late: int) -> tuple[int, int] | None:
-        """Records and late ones of the span that ends here, if that is worth a line.
+        """Return the records and late records of a span that ends now, if they are worth a warning.
 
         Args:
             now_ms: monotonic time.
             records: processed by the task so far.
-            late: how often one came too late so far, once per window.
+            late: number of late records so far, counted once per window.
         """
         if self.since_ms == float("-inf"):
             self.since_ms = now_ms
@@ -53,17 +53,17 @@ class LateRecordRate:
 
 
 def late_line(task: TaskId, topics: Iterable[str], records: int, late: int) -> str:
-    """The line: what was found, why probably, and what to do."""
+    """Return the warning: what was found, the likely cause, and the remedy."""
     behind = [topic for topic in topics if topic.endswith("-repartition")]
     cause = (
-        f"It reads {', '.join(map(repr, behind))}: a backlog behind a repartition topic comes in"
-        " no order, because every task in front of it writes at its own pace"
+        f"It reads {', '.join(map(repr, behind))}: a backlog behind a repartition topic is not in"
+        " order, because every task that writes to it has its own pace"
         if behind
         else "Its input is farther out of order than the grace allows"
     )
     return (
         f"task {task}: late records: {late} drops (one per closed window) and missed joins in the"
-        f" last {records} records, which came after their windows had closed. {cause}. Give the"
-        " windows a grace as long as the records may be behind each other; see docs/late-records.md"
-        " (metrics late_records_total, late_join_records_total; said at most every 10 minutes)"
+        f" last {records} records, which arrived after their windows had closed. {cause}. Give the"
+        " windows a grace period that covers the disorder of the records; see docs/late-records.md"
+        " (metrics late_records_total, late_join_records_total; logged at most every 10 minutes)"
     )

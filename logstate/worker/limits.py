@@ -1,4 +1,4 @@
-"""What a worker bounds: transactions that fail, and attempts to start."""
+"""Limits of a worker: failing transactions, and attempts to start."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from logstate.worker.outage import NO_TROUBLE, Trouble
 
 _LOGGER = logging.getLogger(__name__)
 
-#: aborts in a row that are replayed at once, and how many are told at WARNING only
+#: aborts in a row that are replayed at once, and how many are logged at WARNING only
 _AT_ONCE_MAX = 2
 _QUIET_MAX = 5
 _TOLD_EVERY_MS = 60_000.0
-#: so long after a rest, a failure begins a row of its own
+#: after this long without a failure, the next one starts a new row
 _ROW_ENDS_MS = 60_000.0
-#: between two attempts to start, or aborts in a row: doubled each time, up to the longest
+#: delay between two attempts to start, or aborts in a row: doubled each time, up to the maximum
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 _UNSTABLE = (
-    ". The brokers are unstable or another process uses this transactional id; look at their logs"
+    ". The brokers are unstable or another process uses this transactional id; check their logs"
 )
 
 
 class PartitionsLost(FencedError):
-    """Not a fault of a transaction, however often it happens."""
+    """The partitions were lost; not counted as a failed transaction."""
 
 
 class AbortLimit:
-    """Raises once more than ``aborts_max`` aborts fall into ``window_ms``.
+    """Raises BrokerError if there are more than ``aborts_max`` aborts within ``window_ms``.
 
-    One abort is normal operation (a stall, a rebalance in between); a loop of them is a fault that
-    no replay will mend, and hiding it would look like a silent stop.
+    One abort is normal operation (a stall, a rebalance); a series of them is a fault that no replay
+    can fix, and hiding it would look like an application that has silently stopped.
     """
 
     def __init__(self, aborts_max: int, window_ms: int, *, what: str = "transactions") -> None:
@@ -53,30 +53,30 @@ class AbortLimit:
         self._times: deque[float] = deque()
 
     def note(self, now_ms: float, cause: LogstateError, blame: str = "") -> None:
-        """Count an abort; raises BrokerError when there were too many."""
+        """Count an abort; raise BrokerError if there were too many."""
         self._times.append(now_ms)
         while now_ms - self._times[0] > self._window_ms:
             self._times.popleft()
         if len(self._times) > self._aborts_max:
             raise BrokerError(
                 f"{len(self._times)} {self._what} failed within {self._window_ms // 60_000}"
-                f" minutes; the last one because: {cause}{blame or _UNSTABLE}, then start again"
+                f" minutes; the last cause: {cause}{blame or _UNSTABLE}, then start again"
             ) from cause
 
 
 class FailureLimits:
-    """How many failures a worker survives, and how long it rests after those of the brokers.
+    """Limits failures of a worker, and computes the pause after failures of the brokers.
 
-    Errors that the brokers answer are no fault of this process, and a new process would meet them
-    as well: the worker rests, longer each time while nothing is committed in between, and tries
-    again. Limited are failures with another cause: functions that outlast a transaction, damaged
-    stores, another process with the same transactional id.
+    Errors returned by the brokers are not the fault of this process, and a new process would meet
+    them as well: the worker pauses, longer each time while nothing is committed in between, and
+    tries again. Failures with other causes are limited: functions that outlast a transaction,
+    damaged stores, another process with the same transactional id.
     """
 
     def __init__(self, config: WorkerConfig) -> None:
         self._aborts = AbortLimit(config.aborts_max, config.aborts_window_ms)
         self._rejoins = AbortLimit(config.rejoins_max, config.aborts_window_ms, what="memberships")
-        #: aborts since the last commit, and how many commits there were then
+        #: aborts since the last commit, and the number of commits at that time
         self._in_a_row = self._commits = 0
         self._rests_until_ms = self._told_ms = float("-inf")
 
@@ -88,10 +88,10 @@ class FailureLimits:
         blame: str = "",
         commits: int = 0,
     ) -> None:
-        """Count a failure; raises BrokerError when there were too many of its kind.
+        """Count a failure; raise BrokerError if there were too many of its kind.
 
-        ``blame`` is what explains this one, where something other than the brokers does.
-        ``commits``: how many have succeeded.
+        ``blame`` explains this failure if the brokers are not the cause. ``commits``: number of
+        successful commits.
         """
         if isinstance(cause, LostMemberError):
             self._rejoins.note(now_ms, cause, blame)
@@ -103,7 +103,7 @@ class FailureLimits:
             self._aborts.note(now_ms, cause, blame)
 
     def must_rest(self, now_ms: float) -> bool:
-        """Whether tasks are not to be started yet."""
+        """Return True if tasks must not be started yet."""
         return now_ms < self._rests_until_ms
 
     def _rest(self, now_ms: float, cause: LogstateError, commits: int) -> None:
@@ -116,9 +116,9 @@ class FailureLimits:
         if self._in_a_row > _QUIET_MAX and now_ms - self._told_ms >= _TOLD_EVERY_MS:
             self._told_ms = now_ms
             _LOGGER.error(
-                "%d transactions in a row failed, and nothing was committed in between; the last"
-                " one because: %s. The brokers are unstable: look at their logs. The worker goes on"
-                " trying, every %.1f s at most",
+                "%d transactions in a row failed without a commit in between; the last cause: %s."
+                " The brokers are unstable: check their logs. The worker keeps trying, every %.1f"
+                " s at most",
                 self._in_a_row,
                 text_of(cause),
                 _LONGEST_WAIT_S,
@@ -126,27 +126,27 @@ class FailureLimits:
 
 
 def _is_of_brokers(cause: LogstateError, trouble: Trouble) -> bool:
-    """A transaction that timed out while its coordinator was down is fenced, too."""
+    """A transaction that timed out while its coordinator was down is fenced as well."""
     if isinstance(cause, FencedError):
         return trouble.was_lately
     return isinstance(cause, AbortableError | RetriableError)
 
 
 def what_follows(cause: LogstateError) -> str:
-    """What a worker does after a failure, as the beginning of a line in the log."""
+    """Return the start of a log message that says what the worker does after a failure."""
     if isinstance(cause, OutOfRangeError):
         return (
-            "the transaction is aborted and the committed offsets are read again, because records"
-            " that were to be read next are not there"
+            "the transaction is aborted and the committed offsets are read again, because the next"
+            " records to read do not exist"
         )
     return "the transaction is aborted and its records are replayed"
 
 
 class StartupTimeout:
-    """How long a start goes on while the brokers do not answer, and how long it waits in between.
+    """Limits how long a start waits for brokers that do not answer, and computes the retry delays.
 
-    ``timeout_ms`` None waits for ever: an orchestrator that starts everything at once must not have
-    to know the order.
+    ``timeout_ms`` None waits forever, so that an orchestrator may start everything at once in any
+    order.
     """
 
     def __init__(self, timeout_ms: int | None, now_ms: float) -> None:
@@ -155,9 +155,10 @@ class StartupTimeout:
         self._next_s = _FIRST_WAIT_S
 
     def wait_s(self, now_ms: float, cause: RetriableError, refusal: str | None) -> float:
-        """The wait before the next attempt; raises BrokerError where there is none.
+        """Return the delay before the next attempt; raise BrokerError if there is none.
 
-        ``refusal`` is what brokers said that let nobody in: they are there, and will say it again.
+        ``refusal`` is the reason why the brokers reject the client: they are available, and waiting
+        will not change their answer.
         """
         if refusal is not None:
             raise BrokerError(

@@ -1,8 +1,8 @@
-"""The worker's place in the consumer group: one consumer, and another where that became unusable.
+"""The worker's membership in the consumer group, with a consumer that can be replaced.
 
-A client that was thrown out for good (a broker that no longer knows it, an id that is still taken)
-reports the same error for ever. Its successor joins as a new member; whatever the old one owned is
-lost and comes back by an assignment, if at all.
+A client that was removed for good (a broker that no longer knows it, an id that is still in use)
+returns the same error forever. The next consumer joins as a new member; the partitions of the old
+one are lost and are assigned again by a rebalance, if at all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.topic_names import cuts_topic
 
-#: how long the group may take to give the partitions of a static member to others
+#: how long the group may take to assign the partitions of a static member to others
 GIVE_UP_S = 10.0
 
 
@@ -34,20 +34,20 @@ class Membership:
         self._group_id = group_id
         self._instance_id = instance_id
         self._current: GroupConsumer | None = None
-        #: its end is for good, though it is a static member
+        #: a static member leaves the group for good
         self.leaves_group = False
         self._subscription: tuple[Sequence[str], Callable[[Rebalance], None]] | None = None
 
     @classmethod
     def joined(cls, cluster: Cluster, group_id: str, instance_id: str | None) -> Steps[Membership]:
-        """One with its first consumer."""
+        """Create a membership with its first consumer."""
         membership = cls(cluster, group_id, instance_id)
         membership._current = yield Step("group_consumer", membership._new_consumer)
         return membership
 
     def renew(self) -> Steps[None]:
-        """Give the consumer up, and join with a new one. The caller has given up its tasks."""
-        closing = ErrorCollector()  # what an unusable client says about its end is of no interest
+        """Replace the consumer and join again. The caller has released its tasks."""
+        closing = ErrorCollector()  # errors when closing an unusable client do not matter
         yield from closing.steps(self._closed())
         self._current = yield Step("group_consumer", self._new_consumer)
         if self._subscription is not None:
@@ -75,7 +75,7 @@ class Membership:
         return self._current.poll(max_records, timeout_s)
 
     def stay(self, is_still: Callable[[], bool]) -> None:
-        """From beside: the consumer of the moment; None before there is one."""
+        """Keep the current consumer in the group; does nothing before there is one. Thread-safe."""
         current = self._current
         if current is not None:
             current.stay(is_still)

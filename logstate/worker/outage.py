@@ -1,14 +1,14 @@
-"""Brokers that are away: noticed, told once, told again each minute, and told when it is over.
+"""Detect that the brokers are unavailable, and log the start, a reminder each minute, and the end.
 
-Theory. Whether the brokers are away is decided by questions and answers alone, never by what a
-client complains about: of three brokers one may be gone, an idle connection may be closed, and
-nothing is wrong. A complaint is a reason to ask at once, and it is the reason that is told.
+Only requests and answers decide whether the brokers are unavailable, never the log lines of a
+client: one of three brokers may be down, or an idle connection may be closed, although nothing is
+wrong. A client error is a reason to send a request at once, and it is the reason that is logged.
 
-    complaint, or silence for long -> ask -> an answer     : all is well
-                                          -> none          : away, since the last answer
-    away                           -> ask again each look  : until there is an answer
+    client error, or silence -> request -> an answer     : all is well
+                                        -> no answer     : unavailable, since the last answer
+    unavailable              -> request in each check    : until there is an answer
 
-Pure: the caller looks at clocks, asks, and logs what it is given. Times are monotonic.
+The caller reads clocks, sends requests, and logs the notes. Times are monotonic.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import NamedTuple
 
 from logstate.contracts.clients import ClientErrors
 
-#: without a complaint it is asked this often
+#: interval of requests without client errors
 SILENCE_MS = 5_000
 REMINDER_MS = 60_000
-#: without a complaint, one question without an answer may be a pause of this process itself
+#: without a client error, one unanswered request may be a pause of this process itself
 _UNANSWERED_MAX = 2
 
 
 class Note(NamedTuple):
-    """A line for the log."""
+    """A log message."""
 
     level: int
     text: str
 
 
 class Trouble(NamedTuple):
-    """What is known of the brokers now."""
+    """The current state of the brokers."""
 
     is_away: bool
-    #: a client complained with a reason within the last minute, or they did not answer
+    #: a client had an error within the last minute, or the brokers did not answer
     was_lately: bool
 
 
@@ -46,7 +46,7 @@ NO_TROUBLE = Trouble(is_away=False, was_lately=False)
 
 @dataclass
 class Outage:
-    """See the module. ``brokers`` as they were configured; ``now_ms`` is when the watch began."""
+    """State of the brokers. ``brokers`` as configured; ``now_ms``: when the checks began."""
 
     brokers: str
     now_ms: float
@@ -58,15 +58,15 @@ class Outage:
         self._noted_ms = float("-inf")
         self._lines = 0
         self._reason: str | None = None
-        #: since when the brokers are away: their last answer; None while they are not
+        #: time of the last answer if the brokers are unavailable; else None
         self.since_ms: float | None = None
-        #: when a client had a reason to complain, or there was no answer
+        #: time of the last client error or unanswered request
         self._troubled_ms = float("-inf")
-        #: why they let nobody in, where that is what they say, and waiting will not change it
+        #: why the brokers reject clients, if they do; waiting will not change that
         self.refusal: str | None = None
 
     def wants_answer(self, now_ms: float, client_errors: ClientErrors) -> bool:
-        """Whether the brokers have to be asked now."""
+        """Return True if a request must be sent now."""
         self._lines += client_errors.lines
         self._reason = client_errors.reason or self._reason
         if client_errors.reason:
@@ -75,7 +75,7 @@ class Outage:
         return is_doubtful or not self._has_answered or now_ms - self._asked_ms >= SILENCE_MS
 
     def answered(self, now_ms: float) -> Note | None:
-        """There was an answer."""
+        """Handle an answer."""
         since_ms, reason, lines = self.since_ms, self._reason, self._lines
         self._answered_ms = self._asked_ms = now_ms
         self._has_answered = True
@@ -85,20 +85,20 @@ class Outage:
             return Note(
                 logging.INFO,
                 f"the brokers at {self.brokers} answer again after {_seconds(now_ms - since_ms)};"
-                f" the clients wrote {lines} lines about it meanwhile",
+                f" the clients logged {lines} lines about it meanwhile",
             )
         if reason is None or now_ms - self._noted_ms < REMINDER_MS:
-            return None  # without one it is a connection that was closed because it was idle
+            return None  # without a reason it was an idle connection that was closed
         self._noted_ms = now_ms
         return Note(
             logging.WARNING,
-            f"a client lost a connection, and the brokers at {self.brokers} answer others:"
-            f" {reason} ({lines} lines of the clients). One broker may be"
-            " down or restarting; more of this is told once a minute at most",
+            f"a client lost a connection, but the brokers at {self.brokers} answer others:"
+            f" {reason} ({lines} log lines of the clients). One broker may be"
+            " down or restarting; further lines are logged at most once a minute",
         )
 
     def unanswered(self, now_ms: float, client_errors: ClientErrors, affected: str) -> Note | None:
-        """There was none in time. ``affected`` says what that means here and now."""
+        """Handle a timed-out request. ``affected`` describes the consequences."""
         self._asked_ms = self._troubled_ms = now_ms
         self._unanswered += 1
         self._lines += client_errors.lines
@@ -113,27 +113,27 @@ class Outage:
         elif now_ms - self._noted_ms < REMINDER_MS:
             return None
         self._noted_ms = now_ms
-        return Note(logging.WARNING, self._told(now_ms, affected, is_new=is_new))
+        return Note(logging.WARNING, self._message(now_ms, affected, is_new=is_new))
 
     def trouble(self, now_ms: float) -> Trouble:
-        """Whether they are away, or were in trouble lately."""
+        """Report whether the brokers are unavailable or were in trouble recently."""
         return Trouble(self.since_ms is not None, now_ms - self._troubled_ms < REMINDER_MS)
 
     def summary(self, now_ms: float | None) -> str:
-        """What to add to a sentence about something else; empty where all is well."""
+        """Return a text to append to another sentence; empty if the brokers answer."""
         if self.since_ms is None or now_ms is None:
             return ""
         return (
-            f"; the brokers at {self.brokers} have been away for"
-            f" {_seconds(now_ms - self.since_ms)}: {self._reason or 'they are silent'}"
+            f"; the brokers at {self.brokers} have been unavailable for"
+            f" {_seconds(now_ms - self.since_ms)}: {self._reason or 'no answer'}"
         )
 
-    def _told(self, now_ms: float, affected: str, *, is_new: bool) -> str:
+    def _message(self, now_ms: float, affected: str, *, is_new: bool) -> str:
         away = _seconds(now_ms - self._answered_ms)
         since = f"for {away}" if self._has_answered else f"in the {away} since the start"
-        reason = self._reason or "no reason is known, they are silent"
+        reason = self._reason or "unknown reason, no answer"
         doubt = "" if self._has_answered else " Check bootstrap= and the settings in kafka={...}."
-        lines = "" if is_new else f" The clients wrote {self._lines} lines about it."
+        lines = "" if is_new else f" The clients logged {self._lines} lines about it."
         return (
             f"the brokers at {self.brokers} have not answered {since}: {reason}."
             f" {affected}{doubt}{lines}"

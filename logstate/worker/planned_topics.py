@@ -1,16 +1,16 @@
-"""Whether the topics are still those that the plan of this worker was made for.
+"""Check that the topics are still those that the worker's plan was made for.
 
-Topics change beneath a running application: somebody adds partitions, deletes a topic, makes it
-again. The group hands over what there is, and a plan knows what there was; nobody would read the
-rest, and no lag would show it. So the topics are looked at after each change of the assignment and
-every half minute, and what is assigned is compared at once.
+Topics may change while an application runs: partitions are added, a topic is deleted or recreated.
+The group assigns the existing partitions, but the plan has the earlier ones; new partitions would
+not be read, and no lag would show it. So the topics are checked after each change of the assignment
+and every 30 seconds, and assigned partitions are checked at once.
 
-What is found ends the worker with TopicsChangedError, and another one begins with the topics as
-they are. Its start decides, as any start does: it reads what is new, or it refuses and says why.
+A change ends the worker with TopicsChangedError, and a new worker starts with the current topics.
+Its start decides, as any start does: it reads the new partitions, or it fails and says why.
 
-Topics that are only written may grow: partitioners are told the new count.
+Topics that are only written to may grow: partitioners receive the new count.
 
-Settings are looked at as well: where a changelog is about to lose rows, the application stops with
+Settings are checked as well: if a changelog is about to lose rows, the application stops with
 TopicError, as at a start.
 """
 
@@ -29,15 +29,15 @@ from logstate.worker.assignment import Assignment
 
 _LOGGER = logging.getLogger(__name__)
 
-#: between two looks, each one a request to one broker
+#: interval of checks, each a request to one broker
 _LOOK_EVERY_MS = 30_000.0
-#: after a change of the assignment, and before a topic that was not there is missed: a broker that
-#: has just started knows less than the others
+#: delay after a change of the assignment, and before a missing topic is reported: a broker that has
+#: just started knows less than the others
 _SOON_MS = 1_000.0
 
 
 class PlannedTopics:
-    """See the module. ``counts`` are told to partitioners."""
+    """Checks the topics of a plan. ``counts`` are the partition counts used by partitioners."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PlannedTopics:
         clock: Clock,
     ) -> None:
         self._plan = plan
-        #: with the settings that they have to have
+        #: topics with their required settings
         self._required = required_topics(plan, -1, {})
         self._ids = plan.topic_ids
         self._planned = planned_counts(plan)
@@ -61,7 +61,7 @@ class PlannedTopics:
         self._missed: frozenset[str] = frozenset()
 
     def look(self, *, is_away: bool) -> Steps[None]:
-        """Look if it is time to; raises TopicsChangedError."""
+        """Check the topics if it is time; raise TopicsChangedError."""
         now_ms = self._clock.monotonic_ms()
         if self._epoch != self._assignment.epoch:
             self._epoch = self._assignment.epoch
@@ -81,11 +81,11 @@ class PlannedTopics:
             there = {one.name: found[one.name] for one in self._required if one.name in found}
             seen: Compared = yield from compared(self._admin, self._plan, self._required, there)
         except RetriableError as exc:
-            _LOGGER.info("the check of the topics failed and will be repeated: %s", text_of(exc))
+            _LOGGER.info("the check of the topics failed and will be retried: %s", text_of(exc))
             return
         if seen.problems:
             raise TopicError(
-                "settings of topics have changed while the application runs:"
+                "settings of topics have changed while the application was running:"
                 f" {'; '.join(seen.problems)}. Correct them, then start the application again"
             )
 
@@ -109,17 +109,17 @@ class PlannedTopics:
             if planned_id is not None and one.topic_id != planned_id:
                 yield (
                     f"topic {topic!r} was deleted and created again: it has the id {one.topic_id},"
-                    f" and had {planned_id}. Offsets and rows are those of the topic that is gone"
+                    f" and had {planned_id}. Offsets and rows belong to the deleted topic"
                 )
             elif one.partitions != count:
                 yield (
                     f"topic {topic!r} has {one.partitions} partitions now, and had {count} when"
-                    " this worker began: nobody reads the new ones, and keys have moved"
+                    " this worker started: the new ones are not read, and keys have moved"
                 )
 
 
 def planned_counts(plan: BoundPlan) -> dict[str, int]:
-    """Every topic that is read, or holds state, with the count that the plan was made for."""
+    """Return each topic that is read or holds state, with the partition count of the plan."""
     every = (*plan.topology.sub_topologies, *plan.topology.global_sub_topologies)
     read = {topic for sub in every for topic in plan.source_topics(sub)}
     counts = {topic: plan.partition_counts[topic] for topic in read}
@@ -132,12 +132,13 @@ def planned_counts(plan: BoundPlan) -> dict[str, int]:
 
 
 def _changed_topics(problems: Iterable[str]) -> TopicsChangedError:
-    """The error, with what follows."""
+    """Return the error, with its consequences."""
     return TopicsChangedError(
-        f"topics have changed while the application ran: {'; '.join(problems)}. The worker begins"
-        " again with the topics as they are now. Without state the application reads new partitions"
-        " then; with state the start is refused, because keys lie in other partitions than their"
-        " rows: stop all instances and move the state with `logstate reshard` (docs/resharding.md)"
+        f"topics have changed while the application was running: {'; '.join(problems)}. The worker"
+        " starts again with the current topics. An application without state then reads new"
+        " partitions; with state the start is refused, because keys are in other partitions than"
+        " their rows: stop all instances and move the state with `logstate reshard`"
+        " (docs/resharding.md)"
     )
 
 

@@ -1,16 +1,16 @@
-"""The search for the poison record: the one whose results a broker refuses.
+"""Search for the poison record: the record whose results a broker refuses.
 
-A transaction holds the results of many records, and the broker says no more than that something in
-it is refused for good. So the transaction is aborted and its records are processed again in parts,
-each in a transaction of its own: half of them, then half of that half where it is refused too,
-until a single record is left. Its task's production handler decides about it: the next replay
-skips it, or the application stops and says which record it was, and who made the result. A thousand
-records take some ten aborts; records beyond those of the refused transaction are not held up.
+A transaction contains the results of many records, and the broker only reports that something in it
+is permanently refused. So the transaction is aborted and its records are processed again in parts,
+each in a separate transaction: half of them, then half of that half if it is refused too, until a
+single record is left. The production handler of its task decides: the next replay skips the record,
+or the application stops with an error that names the record and the producer of the result. A
+thousand records take some ten aborts; records after the refused transaction are not delayed.
 
-Where no record is found, it was a scheduled callback: those that are due by wall clock are called
-one by one, each in a transaction of its own, and the handler is asked about the call.
+If no record is found, a scheduled callback was the cause: due wall-clock callbacks are called one
+by one, each in a separate transaction, and the handler decides about the call.
 
-Invariant: nothing of other records, nor of other tasks, is in a transaction of a part.
+Invariant: the transaction of a part contains nothing of other records or tasks.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from logstate.task.owned_task import OwnedTask
 
 @dataclass
 class _Search:
-    """Records of one task among which the refused one is."""
+    """Records of one task that include the refused one."""
 
     until: dict[TopicPartition, int]
-    #: records per part; None: half of what is left
+    #: records per part; None: half of the remaining records
     limit: int | None = None
-    #: the records were not it; these schedules by wall clock were called, each on its own
+    #: no record was the cause; these wall-clock schedules were called, each separately
     called: set[str] = field(default_factory=set)
 
 
 @dataclass
 class _Part:
-    """What is in the open transaction."""
+    """The contents of the open transaction."""
 
     owned: OwnedTask
     records: int
-    #: the last record of each partition that moved
+    #: the last record of each partition whose position has changed
     last: list[RecordMetadata] = field(default_factory=list)
-    #: what was called instead of processing records
+    #: the schedule that was called instead of processing records
     schedule: str | None = None
-    #: what a single record sent: topics, with the bytes of keys and values
+    #: topics that a single record wrote to, with the bytes of keys and values
     sent: dict[str, int] = field(default_factory=dict)
 
 
@@ -58,11 +58,11 @@ class PoisonRecordSearch:
         self._is_fruitless = False
 
     def is_searching(self, owned: OwnedTask) -> bool:
-        """Whether the records of a task are to be processed in parts."""
+        """Return True if the records of a task must be processed in parts."""
         return owned.task_id in self._searches
 
     def process_part(self, owned: OwnedTask) -> bool:
-        """Process the next part; True where there is something to be committed on its own."""
+        """Process the next part; return True if it must be committed separately."""
         task, search = owned.task, self._searches[owned.task_id]
         before = dict(task.consumed)
         left = sum(max(0, until - before.get(tp, 0)) for tp, until in search.until.items())
@@ -84,13 +84,13 @@ class PoisonRecordSearch:
         return True
 
     def part_committed(self) -> None:
-        """The part was committed."""
+        """Record that the part was committed."""
         self._part = None
 
     def transaction_failed(self, cause: Exception, running: Iterable[OwnedTask]) -> None:
-        """A transaction was aborted. Returns if a replay will help, raises otherwise.
+        """Handle an aborted transaction. Returns if a replay will help, raises otherwise.
 
-        Where it was not refused, its part is processed again: what is refused next is another one.
+        A part that was not refused is processed again: another record is refused then.
         """
         part, self._part = self._part, None
         if not isinstance(cause, RefusedError):
@@ -102,7 +102,7 @@ class PoisonRecordSearch:
             return
         tasks = list(running)
         suspects = [owned for owned in tasks if owned.task.has_moved]
-        if not suspects:  # no record, so a schedule by wall clock
+        if not suspects:  # no record, so a wall-clock schedule
             if self._is_fruitless:
                 raise cause
             suspects = tasks
@@ -123,7 +123,7 @@ class PoisonRecordSearch:
             search.limit = part.records // 2
 
     def _call_next(self, owned: OwnedTask, search: _Search) -> bool:
-        """After all records: the schedules by wall clock, one after the other."""
+        """Call the next wall-clock schedule, after all records."""
         task = owned.task
         due = task.punctuations.due("wall_clock", task.wall_clock_ms())
         name = next((name for name in due if name not in search.called), None)
@@ -131,14 +131,14 @@ class PoisonRecordSearch:
             del self._searches[owned.task_id]
             return False
         if task.punctuate("wall_clock", only=name) == 0:
-            return False  # to be tried again later
+            return False  # retried later
         search.called.add(name)
         self._part = _Part(owned, 0, schedule=name)
         return True
 
 
 def _culprit(part: _Part) -> RecordMetadata:
-    """The one record of a part; a partition may also have moved past records that were dropped."""
+    """Return the record of a part; a partition may also have moved past dropped records."""
     fetched = part.owned.task.fetched
     for source in part.last:
         if fetched is not None and source == (

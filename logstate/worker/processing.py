@@ -1,10 +1,10 @@
-"""The part of a worker's turn in which records are processed: whose, how many, and how long.
+"""The part of a worker's turn that processes records: which tasks, how many records, how long.
 
-Every running task has its share: a number of records, and the rest of the turn's time. Outputs are
-sent after each task; nothing is committed here but what has to be alone in its transaction.
+Each running task has a share: a number of records, and the rest of the turn's time. Outputs are
+sent after each task; only a commit that must be separate happens here.
 
-Where it stands is looked at from beside (:meth:`Processing.place`): what another thread may read is
-assigned once per task and turn; the record at hand the task keeps anyway.
+Other threads observe the position (:meth:`Processing.place`): the fields that they read are
+assigned once per task and turn; the task stores its current record anyway.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.slow_calls import Place, SlowCalls
 from logstate.worker.worker_observer import WorkerObserver
 
-#: of a task between two looks at the brokers, if they are quick
+#: records of a task between two checks of the turn's time, if they are fast
 _PROCESS_RECORDS = 2_000
-#: a task that has processed so many of them does not keep up
+#: a task that has processed this many in a turn does not keep up
 _BACKLOG_RECORDS = 500
 
 
 class Processing:
-    """See the module."""
+    """Processes records of all running tasks in turn."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class Processing:
         clock: Clock,
     ) -> None:
         self.slow_calls = slow_calls
-        #: the last turn did something
+        #: the last turn processed something
         self.had_work = False
-        #: it processed all there was, and that was little, in its time
+        #: it processed all available records, and they were few, within its time
         self.keeps_up = True
-        #: whose thread it is; 0 before the first turn
+        #: id of the processing thread; 0 before the first turn
         self.thread_id = 0
         self._tasks = tasks
         self._poison_search = poison_search
@@ -53,18 +53,18 @@ class Processing:
         self._time = WorkTime(clock)
         self._turn = 0
         self._current: OwnedTask | None = None
-        #: outputs that wait until no function runs
+        #: outputs that are buffered until no function runs
         self._kept: list[ProducedFields] | None = None
 
     def turn(self, commits: Commits) -> Steps[None]:
-        """Process what may be processed, until the time is up."""
+        """Process the tasks' records until the time is up."""
         self.had_work, self.keeps_up, self.thread_id = False, True, threading.get_ident()
         self._turn += 1
         began_ms = self._clock.monotonic_ms()
         self._kept = [] if self.slow_calls.is_careful(began_ms) else None
         self._time.begin()
         for owned in self._time.in_turn(self._tasks.running()):
-            if owned.is_held:  # behind the cut of a snapshot
+            if owned.is_held:  # after the barrier of a snapshot
                 continue
             yield from self._share(owned, commits)
             if self._time.is_up():
@@ -73,13 +73,13 @@ class Processing:
                 break
         if self.had_work:
             self._observer.processed(self._clock.monotonic_ms() - began_ms)
-        else:  # where there is work, commits say how new tasks are
+        else:  # with work, commits update how current new tasks are
             self._tasks.note_current()
         if self._kept:
             yield from commits.live.committer.output_buffer.send(self._kept)
 
     def rest(self) -> None:
-        """A turn without processing: no record, and no punctuation."""
+        """Run a turn without records and punctuation."""
         self.had_work, self.keeps_up = False, True
         self._tasks.note_current()
 
@@ -88,7 +88,7 @@ class Processing:
         self._time.close()
 
     def place(self) -> Place | None:
-        """What is being processed now, for another thread; None where nothing is."""
+        """Return the current position, for another thread; None if nothing is being processed."""
         turn, owned = self._turn, self._current
         task = None if owned is None else owned.task_or_none
         if owned is None or task is None:
@@ -96,12 +96,12 @@ class Processing:
         return Place(turn, str(owned.task_id), task.topic, task.partition, task.offset)
 
     def turn_now(self) -> int:
-        """The turn in which records are being processed; -1 where none are."""
+        """Return the turn in which records are being processed; -1 if there is none."""
         turn = self._turn
         return -1 if self._current is None else turn
 
     def _share(self, owned: OwnedTask, commits: Commits) -> Steps[None]:
-        """What one task does in this turn."""
+        """Process one task's share of this turn."""
         if self._poison_search.is_searching(owned):
             yield from self._part(owned, commits)
             return
@@ -125,14 +125,14 @@ class Processing:
             fired = task.punctuate("wall_clock")
         finally:
             self._current = None
-            # At once: sending what came of it may be what fails because of it.
+            # At once: sending the results may fail because of the time it took.
             self.slow_calls.took(self._turn, began_ms, self._clock.monotonic_ms())
         self.keeps_up &= processed < _BACKLOG_RECORDS
         if processed or fired:
             self.had_work = True
 
     def _part(self, owned: OwnedTask, commits: Commits) -> Steps[None]:
-        """One of these records is refused by the brokers: which, is found by commits of parts."""
+        """Process a part of records that include one refused by the brokers, and commit it."""
         yield from commits.commit_all()
         began_ms = self._clock.monotonic_ms()
         self._current = owned

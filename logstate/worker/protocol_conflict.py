@@ -1,7 +1,7 @@
-"""A group that members of another kind have: Kafka Streams on the JVM, under the same id.
+"""Wait for a group that has members with another protocol: Kafka Streams on the JVM, same id.
 
-One that was stopped in order has left. One that was killed, or that left without leaving, counts
-until its session time-out is over, and then the group can be joined: a takeover waits for that.
+A member that was stopped gracefully has left. One that was killed, or ended without leaving, counts
+as a member until its session timeout, and then the group can be joined: a takeover waits for that.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from logstate.contracts.errors import BrokerError, ForeignGroupError
 
 _LOGGER = logging.getLogger(__name__)
 
-#: the JVM's session time-out is 45 s unless somebody has set it
+#: the JVM's default session timeout is 45 s
 _PATIENCE_MS = 120_000.0
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 2.0
-#: after so long without the error it is another story
+#: after this long without the error, the next one starts a new wait
 _FORGOTTEN_MS = 30_000.0
 _WHO = "Most likely Kafka Streams on the JVM runs under the same application.id"
 
 
 class ProtocolConflict:
-    """Waits until they have gone, with more and more time between two attempts to join."""
+    """Waits until the other members are gone, with increasing delays between attempts to join."""
 
     def __init__(self, group_id: str, wait: Callable[[float], None]) -> None:
         self._group_id = group_id
@@ -34,12 +34,12 @@ class ProtocolConflict:
         self._next_s = _FIRST_WAIT_S
 
     def wait(self, now_ms: float, cause: ForeignGroupError) -> Steps[None]:
-        """Before the next attempt. Raises BrokerError when it has lasted for two minutes."""
+        """Wait before the next attempt. Raises BrokerError after two minutes."""
         if now_ms - self._last_ms > _FORGOTTEN_MS:
             self._since_ms, self._next_s = now_ms, _FIRST_WAIT_S
             _LOGGER.warning(
-                "group %r has members of another kind: %s. %s: one that was killed counts until its"
-                " session time-out is over (45 s unless set); waiting for that",
+                "group %r has members that use another protocol: %s. %s: a killed member counts"
+                " until its session timeout (45 s by default); waiting for that",
                 self._group_id,
                 text_of(cause),
                 _WHO,

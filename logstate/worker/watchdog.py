@@ -1,9 +1,9 @@
-"""What is looked at beside the worker, once a second: its function calls, and the brokers.
+"""Check once a second which call the worker is in, and whether the brokers answer.
 
-A thread of its own, because the worker may be waiting for the brokers, or for the user's function,
-when something has to be said. It decides nothing itself (:mod:`logstate.worker.outage` and
-:mod:`logstate.worker.slow_calls` do). Of the worker's clients it touches the consumer, by `stay`.
-What it finds is published by single assignments.
+This runs on a separate thread, because the worker may be waiting for the brokers or for a user
+function when something must be logged. The decisions are made by :mod:`logstate.worker.outage` and
+:mod:`logstate.worker.slow_calls`. The only client of the worker that it uses is the consumer,
+through `stay`. Results are published by single assignments.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from logstate.worker.worker_observer import WorkerObserver
 _LOGGER = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
-#: looks between two calls of ``tidy``
+#: checks between two calls of ``tidy``
 _TIDY_EVERY = 60
 #: how long an answer may take: a metadata request takes milliseconds
 _ANSWER_S = 3.0
-#: after this part of max.poll.interval.ms without a poll by the worker, it is polled beside it
+#: the watchdog polls after this fraction of max.poll.interval.ms without a poll by the worker
 _STAY_SHARE = 10
 
 
 class Watchdog:
-    """See the module. ``look`` is one look; ``start`` makes them until ``stop``."""
+    """Watches a worker. ``look`` makes one check; ``start`` repeats it until ``stop``."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Watchdog:
         worker: Worker,
         tidy: Callable[[], None] = lambda: None,
     ) -> None:
-        """``tidy`` is called once a minute, on the thread of the watch."""
+        """``tidy`` is called once a minute in the watchdog thread."""
         self._worker = worker
         self._tidy = tidy
         self._looks = 0
@@ -50,14 +50,14 @@ class Watchdog:
         self._observer = observer
         self.outage = Outage(probe.brokers, clock.monotonic_ms())
         observer.outage = self.outage
-        #: the turn that the worker was found in by the last look, and since when
+        #: the worker's turn at the last check, and since when
         self._turn = -1
         self._turn_since_ms = 0.0
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
-        """One look at the worker, one at the brokers."""
+        """Check the worker and the brokers once."""
         self.look_at_worker()
         self.look_at_brokers()
         self._looks += 1
@@ -65,7 +65,7 @@ class Watchdog:
             self._tidy()
 
     def look_at_worker(self) -> None:
-        """Say which call of a function takes long, and have the group know that it lives."""
+        """Log a long function call, and keep the member in the group meanwhile."""
         processing, now_ms = self._worker.processing, self._clock.monotonic_ms()
         place = processing.place()
         turn = -1 if place is None else place.turn
@@ -83,7 +83,7 @@ class Watchdog:
             _LOGGER.log(note.level, "%s", note.text)
 
     def look_at_brokers(self) -> None:
-        """Ask the brokers if there is reason to, and say what there is to be said."""
+        """Send a request to the brokers if necessary, and log the result."""
         outage, probe, clock = self.outage, self._probe, self._clock
         if not outage.wants_answer(clock.monotonic_ms(), probe.client_errors()):
             return
@@ -98,12 +98,12 @@ class Watchdog:
             _LOGGER.log(note.level, "%s", note.text)
 
     def start(self, name: str) -> None:
-        """Look once a second, on a thread that ends with the process."""
+        """Start the thread that checks once a second and ends with the process."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._is_over.set()
         if self._thread is not None:
             self._thread.join(2 * _ANSWER_S)
@@ -114,7 +114,7 @@ class Watchdog:
             try:
                 self.look()
             except Exception:
-                _LOGGER.exception("looking after the worker failed; it is tried again")
+                _LOGGER.exception("the check of the worker failed and will be retried")
             self._is_over.wait(_LOOK_EVERY_S)
 
     def _affected(self) -> str:
@@ -122,6 +122,6 @@ class Watchdog:
             return "The start waits for them."
         tasks = len(self._observer.tasks)
         return (
-            f"{tasks} tasks of this instance stand still: nothing is processed or committed,"
-            " nothing is lost. Local reads answer what was committed last."
+            f"{tasks} tasks of this instance are blocked: nothing is processed or committed,"
+            " and nothing is lost. Local reads return the last committed state."
         )

@@ -1,20 +1,20 @@
 """The worker: one consumer, one transactional producer, its tasks, one loop.
 
-Theory. `run` is a generator that yields every contact with the outside as a Step (see
-:mod:`logstate.contracts.clients`), so the same loop runs on Kafka, where each step is executed at
-once, and in a simulator, which may stop it for ever between any two. One turn of the loop:
+`run` is a generator that yields every external call as a Step (see
+:mod:`logstate.contracts.clients`). So the same loop runs on Kafka, where each step is executed at
+once, and in a simulator, which may stop it forever between any two steps. One turn of the loop:
 
-    poll -> take over fetched records -> start and restore assigned tasks -> process what may be
-    processed -> send outputs -> commit when it is time
+    poll -> pass on fetched records -> start and restore assigned tasks -> process records
+    -> send outputs -> commit when it is due
 
-A change of the assignment is handled inside the poll that brings it: what is revoked is committed
-first, what is lost is discarded. Any failure of a transaction discards everything uncommitted,
-sends every task through its stages again and replays: there is one path for all of them.
+A change of the assignment is handled inside the poll that returns it: revoked tasks are committed
+first, lost ones are discarded. Any failure of a transaction discards everything uncommitted, moves
+every task through its stages again and replays: there is one path for all failures.
 
 Invariants:
 1. records are processed only for tasks in stage RUNNING;
 2. a partition is fetched only while its task runs (otherwise it is paused);
-3. after `run` ended, whatever way, no transaction of this worker is open.
+3. after `run` has ended, for whatever reason, no transaction of this worker is open.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ from logstate.worker.worker_start import StartedWorker, WorkerStart
 
 _LOGGER = logging.getLogger(__name__)
 
-#: the wait for restored records while nothing else runs, and while tasks have no records
-_RESTORE_POLL_S, _BESIDE_S = 0.05, 0.005
+#: the wait for restored records while nothing else runs, and while tasks run without records
+_RESTORE_POLL_S, _BUSY_POLL_S = 0.05, 0.005
 
 
 class Worker:
-    """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks;
-    ``check_state`` raises where the local state of running tasks is gone;
-    ``error_handlers`` are those of global stores; ``control`` those that the worker before it had.
+    """Runs the loop. ``new_task`` creates a task with its stores; ``drive`` runs callbacks;
+    ``check_state`` raises if the local state of running tasks is gone; ``error_handlers`` are those
+    of global stores; ``control`` is that of the previous worker.
     """
 
     def __init__(
@@ -131,24 +131,24 @@ class Worker:
         self._maintenance = Maintenance(config, clock, self._observer.applied, check_state)
         self._begun_commits: Commits | None = None
         self.is_stopping = False
-        #: what the group takes away now is let go of anyway
+        #: revoked tasks will be closed anyway
         self._is_closing = False
 
     def stop(self, *, leaves_group: bool = False) -> None:
-        """Ask the loop to end after its current turn; safe from any thread."""
-        started = self._started  # read once: the worker lets go of it at its end
+        """Make the loop end after its current turn; safe from any thread."""
+        started = self._started  # read once: the worker sets it to None at its end
         if leaves_group and started is not None:
             started.consumer.leaves_group = True
         self.is_stopping = True
 
     def stay(self, is_still: Callable[[], bool]) -> None:
-        """From beside: remain a member while the worker is where ``is_still`` says it is."""
+        """From another thread, remain a member while ``is_still`` returns True."""
         started = self._started
         if started is not None:
             started.consumer.stay(is_still)
 
     def task_count(self, sub_topology: SubTopology) -> int | None:
-        """Partitions of a sub-topology; None before the start."""
+        """Return the partition count of a sub-topology; None before the start."""
         started = self._started
         return None if started is None else started.plan.task_count(sub_topology)
 
@@ -161,7 +161,7 @@ class Worker:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> Steps[None]:
-        """Start, run until stopped, commit, close. Raises what nothing can be done about."""
+        """Start, run until stopped, commit, close. Raises errors that cannot be handled."""
         failure: BaseException | None = None
         try:
             yield from self._start()
@@ -218,7 +218,7 @@ class Worker:
         if tasks.lapsed and not observer.is_away:
             self._close_lapsed()
         if not (yield from self._transactions.is_ready(quietly=observer.is_away)):
-            return  # the brokers do not answer; being polled keeps the membership
+            return  # the brokers do not answer; polling keeps the membership
         if self._limits.must_rest(self._clock.monotonic_ms()):
             return
         if len(tasks.running()) < len(tasks) or self._restorer.must_rest:
@@ -257,7 +257,7 @@ class Worker:
     # ------------------------------------------------------------------ assignment
 
     def _rebalanced(self, rebalance: Rebalance) -> None:
-        """Called by a real consumer inside poll; errors surface at the end of that poll."""
+        """Called by the consumer inside poll; errors are raised at the end of that poll."""
         try:
             self._drive(self._answer(rebalance))
         except LogstateError as exc:
@@ -267,13 +267,13 @@ class Worker:
         _LOGGER.info("partitions %s: %s", rebalance.kind, [str(tp) for tp in rebalance.partitions])
         self._observer.rebalanced(rebalance.kind, len(rebalance.partitions))
         self.followed.rebalanced()
-        if self._is_closing:  # all that could be committed is, and the tasks are let go of anyway
+        if self._is_closing:  # everything was committed, and the tasks will be closed anyway
             return
         if rebalance.kind == "assigned":
             self._assigned(rebalance.partitions)
             return
         is_lost = rebalance.kind == "lost"
-        closing = ErrorCollector()  # whatever fails on the way, the partitions are given up
+        closing = ErrorCollector()  # the partitions are released even if something fails
         if not is_lost and rebalance.partitions:
             try:
                 yield from self._commits.commit_all()
@@ -282,7 +282,7 @@ class Worker:
         stopped = self._live.assignment.lose(rebalance.partitions)
         self._tasks.revoke(rebalance.partitions)
         if is_lost and len(self._tasks):
-            # Others may own these partitions already: nothing of this transaction may commit.
+            # Other members may own these partitions already: this transaction must not commit.
             yield from closing.steps(self._recover(PartitionsLost("the partitions were lost")))
         for task_id in stopped:
             closing.call(partial(self._lose if is_lost else self._close_task, task_id))
@@ -291,7 +291,7 @@ class Worker:
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         assignment = self._live.assignment
-        # Whatever fails on the way, the table has every task that was given.
+        # Even if something fails, the table must have every assigned task.
         closing = ErrorCollector()
         closing.call(self._close_lapsed)
         complete = assignment.gain(partitions)
@@ -305,7 +305,9 @@ class Worker:
         closing.finish()
 
     def _lose(self, task_id: TaskId) -> None:
-        """A task is lost. Nobody can have got it while the brokers are away: it can be read on."""
+        """Handle a lost task. While the brokers are unavailable no member can get it: keep it
+        readable.
+        """
         owned = self._tasks.all().get(task_id)
         if owned is None or owned.current_ms is None or not self._observer.is_away:
             self._close_task(task_id, applies=False)
@@ -337,21 +339,21 @@ class Worker:
     def _start_tasks(self) -> Steps[None]:
         yield from self._commits.finish()
         starter = self._live.starter
-        assigned, beside = self._tasks.in_stage(Stage.ASSIGNED), self._tasks.running()
-        for owned in (yield from starter.prepare(assigned, beside=beside)) if assigned else ():
+        assigned, running = self._tasks.in_stage(Stage.ASSIGNED), self._tasks.running()
+        for owned in (yield from starter.prepare(assigned, running=running)) if assigned else ():
             self._restorer.add(owned)
-        wait_s = 0.0 if self.processing.had_work else _BESIDE_S if beside else _RESTORE_POLL_S
-        yield from self._restorer.poll(wait_s, self._live.admin, beside=bool(beside))
+        wait_s = 0.0 if self.processing.had_work else _BUSY_POLL_S if running else _RESTORE_POLL_S
+        yield from self._restorer.poll(wait_s, self._live.admin, busy=bool(running))
         for owned in self._tasks.in_stage(Stage.RESTORING):
             if all(target.is_done for target in owned.targets):
                 starter.restored(owned)
-                if beside:
-                    break  # one a turn: those that run wait while it is written
+                if running:
+                    break  # one per turn: running tasks wait while it is written
         starting = self._tasks.in_stage(Stage.STARTING)
         new = [owned for owned in starting if owned.is_new]
         if new:
             # "Nothing was committed" is decided once: the start is committed before any record.
-            # With everything else of the worker: the open transaction may hold its outputs.
+            # All tasks are committed, because the open transaction may contain their outputs.
             yield from self._commits.commit([*self._tasks.running(), *new])
             for owned in new:
                 owned.is_new = False
@@ -364,7 +366,7 @@ class Worker:
     # ------------------------------------------------------------------ failure and end
 
     def _recover(self, cause: LogstateError) -> Steps[None]:
-        """Discard what is not committed, fence, and send every task through its stages again."""
+        """Discard uncommitted work, fence, and move every task through its stages again."""
         now = self._clock.monotonic_ms()
         if isinstance(cause, ForeignGroupError) and not len(self._tasks):
             yield from self._protocol_conflict.wait(now, cause)
@@ -375,14 +377,14 @@ class Worker:
         trouble = self._observer.trouble(now)
         self._limits.note(now, cause, trouble, blame, self._commits.total)
         level = logging.INFO if self._observer.is_away else logging.WARNING
-        story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open
+        story = f"{cause}{blame}"  # as text: a kept error would keep the stores open
         _LOGGER.log(level, "%s: %s", what_follows(cause), story)
         self._observer.aborted()
         yield from self._commits.abandon()
         try:
             yield from self._transactions.abandon()
         except RetriableError as exc:
-            _LOGGER.log(level, "nothing runs until there is a new producer: %s", text_of(exc))
+            _LOGGER.log(level, "tasks wait for a new producer: %s", text_of(exc))
         for owned in self._tasks.all().values():
             if owned.stage is Stage.ASSIGNED:
                 continue
@@ -399,7 +401,7 @@ class Worker:
             yield from self._rejoin()
 
     def _rejoin(self) -> Steps[None]:
-        """Give up all that the unusable member owned, and join as another."""
+        """Release all partitions of the unusable member, and join as a new member."""
         lost = tuple(self._live.assignment.owned)
         self._tasks.revoke(lost)
         for task_id in self._live.assignment.lose(lost):
@@ -411,9 +413,9 @@ class Worker:
         if self._begun_commits is not None:
             yield from closing.steps(self._begun_commits.abandon())
         self._observer.tasks_changed({})
-        if self._transactions.is_open:  # it would hold up who reads the outputs, and the heirs
+        if self._transactions.is_open:  # it would delay consumers and the next owners
             yield from closing.steps(self._transactions.close())
-        # Before the stores are closed, which takes a while: the heirs wait for the group.
+        # Before the stores are closed, which takes a while: the next owners wait for the group.
         self._is_closing = True
         if self._started is not None:
             yield from closing.steps(self._started.clients.leave())

@@ -1,8 +1,7 @@
-"""What is wanted of a worker, and known around it, whichever worker it is.
+"""Requests to a worker, and what is known of its group, independent of the worker's restarts.
 
-Set from any thread, at any time, and read by the worker with its next turn. It outlives the worker:
-whoever replaces one is given the same object, so there is no moment at which a wish is copied, and
-none at which one is lost.
+Set from any thread at any time, and read by the worker in its next turn. It outlives the worker:
+the next worker receives the same object, so no request is copied or lost.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from logstate.restore.standby_assignor import EMPTY_GROUP
 
 
 class WorkerControl:
-    """See the module."""
+    """Requested and reported state of one worker."""
 
     def __init__(self) -> None:
-        #: process nothing
+        #: pause processing
         self.is_paused = False
-        #: who is in the group, and who was; replaced as a whole
+        #: present and past members of the group; replaced as a whole
         self.group_view = EMPTY_GROUP
         #: the other workers of the instance that have joined
-        self.company: frozenset[int] = frozenset()
+        self.siblings: frozenset[int] = frozenset()

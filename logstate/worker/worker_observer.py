@@ -1,6 +1,6 @@
-"""What the outside may watch of a worker: metrics and the catalogue of queryable tasks.
+"""The observable state of a worker: metrics and the queryable tasks.
 
-The worker calls it at batch and commit boundaries only, never per record.
+The worker calls it only at batch and commit boundaries, never per record.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
 _LOGGER = logging.getLogger(__name__)
 
 _REFRESH_MS = 200.0
-#: its figures are those of the only one; the instance numbers those of several processes
+#: label of a single worker; the instance numbers several worker processes
 _WORKER = {"worker": "0"}
 _topic_of = itemgetter(0)
 
 KnownEnds: TypeAlias = "Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]"
 
-#: metric and labels -> the total that was counted last
+#: metric and labels -> the last counted total
 _Seen: TypeAlias = dict[tuple[str, ...], int]
 
 
 class WorkerObserver:
     """Publishes a worker's state to other threads."""
 
-    #: the group has given partitions, or none, for the first time
+    #: the group has assigned partitions, or none, for the first time
     is_assigned = False
     started_ms: float | None = None
-    #: what is known about the brokers; None where nobody asks them
+    #: state of the brokers; None if it is not checked
     outage: Outage | None = None
-    #: those that keep the global stores: not of the group's, and in every worker
+    #: tasks of the global stores; they do not belong to the group, every worker has them
     global_tasks: Sequence[Task] = ()
-    #: nothing is processed, because that was asked for
+    #: processing is paused on request
     is_paused = False
-    #: the worker was told to end, and has noticed
+    #: the worker was asked to stop, and is stopping
     is_stopping = False
-    #: whatever the reason
+    #: for any reason
     has_ended = False
 
     def __init__(
@@ -63,58 +63,58 @@ class WorkerObserver:
         #: task id -> task, replaced as a whole: readers see one consistent map
         self.tasks: Mapping[TaskId, OwnedTask] = {}
         self.changed = threading.Condition()
-        #: the group was joined
+        #: has joined the group
         self.is_started = False
-        #: the group has said which partitions are this member's, none of them maybe
+        #: the group has assigned this member's partitions, possibly none
         self.is_assigned = False
-        #: told, in the worker's thread, when anything of this may have changed
+        #: called in the worker thread when anything here may have changed
         self.on_change: Callable[[], None] = lambda: None
-        #: by the task itself, which counts on where it is kept as a copy and comes back
+        #: keyed by task, which keeps counting if it becomes a standby and comes back
         self._seen: WeakKeyDictionary[Task, _Seen] = WeakKeyDictionary()
         self._late: WeakKeyDictionary[Task, LateRecordRate] = WeakKeyDictionary()
-        #: of restores, which begin at 0 with each assignment
+        #: totals of restores, which begin at 0 with each assignment
         self._restored: dict[TaskId, _Seen] = {}
 
     @property
     def away_since_ms(self) -> float | None:
-        """Since when the brokers are away, by the monotonic clock; None while they are not."""
+        """Monotonic time since when the brokers are unavailable; None if they are available."""
         return None if self.outage is None else self.outage.since_ms
 
     @property
     def is_away(self) -> bool:
-        """Whether the brokers are."""
+        """True if the brokers are unavailable."""
         return self.outage is not None and self.outage.since_ms is not None
 
     def trouble(self, now_ms: float) -> Trouble:
-        """Whether the brokers are away, or were in trouble lately."""
+        """Report whether the brokers are unavailable or were in trouble recently."""
         return NO_TROUBLE if self.outage is None else self.outage.trouble(now_ms)
 
     @property
     def refusal(self) -> str | None:
-        """Why the brokers let nobody in, where they say so."""
+        """Why the brokers reject clients, if they do."""
         return None if self.outage is None else self.outage.refusal
 
     def started(self) -> None:
-        """Topics are checked, the group is joined."""
+        """Handle the start: topics are checked, and the group is joined."""
         self.is_started = True
         self.started_ms = None if self._monotonic_ms is None else self._monotonic_ms()
         self.metrics.gauge(catalogue.WORKER_ALIVE, **_WORKER).set(1)
         self._tell()
 
     def paused(self, is_paused: bool) -> None:
-        """The worker stopped processing, or goes on."""
+        """Handle a pause or its end."""
         self.is_paused = is_paused
         self._tell()
 
     def stopping(self) -> None:
-        """The worker is about to end because it was asked to."""
+        """Handle a requested stop."""
         self.is_stopping = True
         self._tell()
 
     def replaced(self) -> None:
-        """The worker ended, and another one begins from nothing."""
+        """Handle that a new worker replaces the ended one."""
         self.is_started = self.is_assigned = self.has_ended = False
-        self.is_paused = False  # the next one tells whether it is
+        self.is_paused = False  # the next worker reports its own state
         self.started_ms = None
         self._tell()
 
@@ -124,7 +124,7 @@ class WorkerObserver:
             self.changed.notify_all()
 
     def tasks_changed(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
-        """The set of tasks or a stage changed."""
+        """Handle a change of the set of tasks or of a stage."""
         created, closed = tasks.keys() - self.tasks.keys(), self.tasks.keys() - tasks.keys()
         self.metrics.counter(catalogue.TASK_CREATED, **_WORKER).add(len(created))
         self.metrics.counter(catalogue.TASK_CLOSED, **_WORKER).add(len(closed))
@@ -137,20 +137,20 @@ class WorkerObserver:
         self._tell()
 
     def ended(self) -> None:
-        """The worker runs no more; it lets go of its tasks now."""
+        """Handle the end of the worker; its tasks will be closed."""
         self.has_ended = True
         self.metrics.gauge(catalogue.WORKER_ALIVE, **_WORKER).set(0)
 
     def processed(self, duration_ms: float) -> None:
-        """A turn processed something."""
+        """Record a turn that processed something."""
         self.metrics.histogram(catalogue.PROCESS_LATENCY, **_WORKER).observe(duration_ms / 1000)
 
     def applied(self, duration_ms: float) -> None:
-        """Committed rows were written to a local store."""
+        """Record that committed rows were written to a local store."""
         self.metrics.histogram(catalogue.APPLY_LATENCY, **_WORKER).observe(duration_ms / 1000)
 
     def committed(self, report: CommitReport, duration_ms: float) -> None:
-        """A transaction committed."""
+        """Record a committed transaction."""
         self.metrics.counter(catalogue.COMMITS, **_WORKER).add(1)
         self.metrics.histogram(catalogue.COMMIT_LATENCY, **_WORKER).observe(duration_ms / 1000)
         for (task, store), count in report.changelog_records.items():
@@ -159,17 +159,17 @@ class WorkerObserver:
             self.changed.notify_all()
 
     def aborted(self) -> None:
-        """A transaction was given up."""
+        """Record an aborted transaction."""
         self.metrics.counter(catalogue.TRANSACTIONS_ABORTED, **_WORKER).add(1)
 
     def lost_records(self, topic: str, offsets: int) -> None:
-        """Records of an input were deleted before they were processed."""
+        """Record input records that were deleted before they were processed."""
         self.metrics.counter(catalogue.LOST_RECORDS, topic=topic).add(offsets)
 
     def produced(self, owned: OwnedTask, outputs: Sequence[ProducedFields]) -> None:
-        """Records were sent to output or repartition topics."""
+        """Count records that were sent to output or repartition topics."""
         topics = set(map(_topic_of, outputs))
-        # Mostly there is just the one; counting record by record takes three times as long.
+        # Usually there is just one topic; counting record by record takes three times as long.
         counts = Counter(map(_topic_of, outputs)) if len(topics) > 1 else {}
         for topic in topics:
             count = counts.get(topic, len(outputs))
@@ -178,16 +178,16 @@ class WorkerObserver:
             ).add(count)
 
     def rebalanced(self, kind: str, partitions: int) -> None:
-        """The assignment changed."""
+        """Record a change of the assignment."""
         self.is_assigned = kind != "lost"
         self.metrics.counter(catalogue.REBALANCES, **_WORKER).add(1)
         if kind == "lost":
             self.metrics.counter(catalogue.PARTITIONS_LOST, **_WORKER).add(partitions)
 
     def turn(self, tasks: Mapping[TaskId, OwnedTask], known_ends: KnownEnds | None = None) -> None:
-        """A turn of the loop ended; figures are refreshed a few times a second.
+        """Handle the end of a turn; metrics are refreshed a few times a second.
 
-        ``known_ends`` tells where the logs end, which is needed most while a task lags behind.
+        ``known_ends`` returns the ends of logs, which are needed most while a task lags behind.
         """
         if self._monotonic_ms is not None:
             now = self._monotonic_ms()
@@ -201,7 +201,7 @@ class WorkerObserver:
         self.refresh(tasks)
 
     def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
-        """Read the figures of every task now."""
+        """Update the metrics of every task now."""
         for task_id, owned in tasks.items():
             if owned.task_or_none is not None:
                 self._refresh_task(task_id, owned)
@@ -211,7 +211,7 @@ class WorkerObserver:
         self.on_change()
 
     def task_closing(self, owned: OwnedTask) -> None:
-        """Take the last figures of a task that goes away; its gauges go with it."""
+        """Take the last counts of a task that will be closed, and drop its gauges."""
         self._refresh_task(owned.task_id, owned)
         self._restored.pop(owned.task_id, None)
         self.metrics.forget(task=str(owned.task_id))
@@ -252,13 +252,13 @@ class WorkerObserver:
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
 
     def _refresh_passed_over(self, task: Task) -> None:
-        """What handlers of errors decided."""
+        """Count the decisions of error handlers."""
         seen, name = self._seen.setdefault(task, {}), str(task.task_id)
         self._count_up(seen, catalogue.SKIPPED_RECORDS, task.skipped_total, task=name)
         self._count_up(seen, catalogue.DEAD_LETTERS, task.dead_letters_total, task=name)
 
     def _refresh_drops(self, task: Task) -> int:
-        """By node and reason; returns how many came late."""
+        """Count drops by node and reason; return the number of late records."""
         name, late = str(task.task_id), 0
         seen = self._seen.setdefault(task, {})
         for one in task.drops:
@@ -279,7 +279,7 @@ class WorkerObserver:
             _LOGGER.warning("%s", late_line(task.task_id, topics, *found))
 
     def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> None:
-        """Add what a total has grown by since it was seen last; a new task begins at 0 again."""
+        """Add the growth of a total since the last call; a new task begins at 0 again."""
         key = (metric.name, *labels.values())
         grown = total - seen.get(key, 0)
         if grown == 0 and key in seen:

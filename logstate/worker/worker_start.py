@@ -1,6 +1,6 @@
-"""From nothing to a member of the group: topics, global tables, fencing, manifest, consumer.
+"""Start a worker up to its group membership: topics, global tables, fencing, manifest, consumer.
 
-A start that fails, or that is stopped half way, lets go of every client it has made.
+A start that fails, or is stopped early, closes all clients that it has created.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from logstate.worker.worker_observer import WorkerObserver
 
 _LOGGER = logging.getLogger(__name__)
 
-#: a coordinator that has just been restarted needs a while until it answers
+#: a coordinator that has just restarted needs a while until it answers
 _FENCING_ATTEMPTS_MAX = 10
 
 
 @dataclass
 class Clients:
-    """Clients as they are made, one after the other; those that exist can be closed."""
+    """Clients in order of creation; those that exist can be closed."""
 
     admin: Admin | None = None
     manifests: ManifestLog | None = None
     globals: GlobalStores | None = None
-    #: of at-least-once outputs
+    #: for at-least-once outputs
     outputs: PlainProducer | None = None
     consumer: Membership | None = None
     background: Background | None = None
@@ -67,7 +67,7 @@ class Clients:
         yield from _close("close_consumer", consumer)
 
     def close(self, closing: ErrorCollector) -> Steps[None]:
-        """Leave the group and let go of every client."""
+        """Leave the group and close all clients."""
         if self.manifests is not None:
             yield from closing.steps(self.manifests.close())
         if self.globals is not None:
@@ -86,7 +86,7 @@ def _close(name: str, client: Admin | Membership | PlainProducer | None) -> Step
 
 @dataclass(frozen=True)
 class StartedWorker:
-    """What a worker has between its start and its end."""
+    """The parts of a worker that exist between its start and its end."""
 
     plan: BoundPlan
     clients: Clients
@@ -94,7 +94,7 @@ class StartedWorker:
     globals: GlobalStores
     consumer: Membership
     committer: Committer
-    #: for the calls of a commit that wait for the brokers
+    #: runs the broker calls of a commit
     background: Background
     starter: TaskStarter
     rows: TaskRows
@@ -106,7 +106,7 @@ class StartedWorker:
 
 @dataclass(frozen=True)
 class WorkerStart:
-    """What a start needs. ``is_stopping`` is looked at between its longer parts."""
+    """The parameters of a start. ``is_stopping`` is checked between its longer parts."""
 
     topology: Topology
     config: WorkerConfig
@@ -117,15 +117,15 @@ class WorkerStart:
     destroy_state: DestroyState
     observer: WorkerObserver
     is_stopping: Callable[[], bool]
-    #: so many seconds, or until it is told to stop
+    #: waits this many seconds, or until a stop is requested
     wait: Callable[[float], None]
-    #: of global stores; other tasks have theirs
+    #: for global stores; other tasks have their own
     error_handlers: ErrorHandlers
 
     def open(self) -> Steps[StartedWorker | None]:
-        """Everything up to the subscription; None where it was told to stop meanwhile.
+        """Run the start up to the subscription; None if a stop was requested meanwhile.
 
-        Begins again as long as the brokers are away; what they refuse is raised.
+        Retries while the brokers are unavailable; raises errors that they return.
         """
         patience = StartupTimeout(self.config.start_timeout_ms, self.clock.monotonic_ms())
         while True:
@@ -133,7 +133,7 @@ class WorkerStart:
                 return (yield from self._attempt())
             except RetriableError as exc:
                 wait_s = patience.wait_s(self.clock.monotonic_ms(), exc, self.observer.refusal)
-                _LOGGER.info("the start begins again in %.1f s: %s", wait_s, text_of(exc))
+                _LOGGER.info("the start is retried in %.1f s: %s", wait_s, text_of(exc))
             yield Step("wait_for_brokers", self.wait, (wait_s,))
             if self.is_stopping():
                 return None
@@ -161,7 +161,7 @@ class WorkerStart:
         )
         if not (yield from self._fenced()):
             return None
-        # After the fencing: a transaction of ours that a crash left open would hide the manifest.
+        # After the fencing: our transaction that a crash left open would hide the manifest.
         clients.manifests = ManifestLog(application_id, cluster, admin, self.clock)
         plan = yield from self._upgraded(bound, admin, clients.manifests)
         if plan is None:
@@ -198,7 +198,7 @@ class WorkerStart:
     def _upgraded(
         self, plan: BoundPlan, admin: Admin, manifests: ManifestLog
     ) -> Steps[BoundPlan | None]:
-        """Make our topics, unless the topology does not fit what is in them."""
+        """Create the internal topics, unless the topology does not fit the stored manifest."""
         found = yield from manifests.new_manifests(self.is_stopping)
         if found is None:
             return None
@@ -214,7 +214,7 @@ class WorkerStart:
         )
 
     def _announced(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
-        """Write the manifest, and give way to whoever wrote another just before."""
+        """Write the manifest, and yield to an incompatible one written just before."""
         own = manifest_record(plan)
         yield from self.transactions.commit_alone([own])
         rivals = yield from manifests.new_manifests(self.is_stopping)
@@ -224,22 +224,24 @@ class WorkerStart:
         return True
 
     def _look_again(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
-        """As a member: raise UpgradeError if a reset or a move began while it was none.
+        """As a member, raise UpgradeError if a reset or a move began before the membership.
 
-        False where it was told to stop.
+        Returns False if a stop was requested.
         """
         found = yield from manifests.decided_manifests(self.is_stopping)
         if found is None:
             return False
-        for one in found:  # any of them: who starts beside this one may have written over a mark
+        for one in found:  # any of them: an instance starting at the same time may overwrite a mark
             check_unmarked(plan.application_id, decoded(one, plan.application_id))
         yield from manifests.close()
         return True
 
     def _give_way(self, plan: BoundPlan, own: ProducedRecord, rivals: list[bytes]) -> Steps[None]:
-        """Raise UpgradeError if somebody whose topology does not fit ours wrote just before us."""
+        """Raise UpgradeError if an instance with an incompatible topology wrote just before this
+        one.
+        """
         while rivals and rivals[-1] != own.value:
-            rivals.pop()  # who wrote after us sees ours, and gives way itself
+            rivals.pop()  # an instance that wrote after us sees our manifest, and yields itself
         for rival in rivals:
             if rival == own.value:
                 continue
@@ -259,7 +261,7 @@ class WorkerStart:
         background: Background,
     ) -> StartedWorker:
         config, cluster, clock = self.config, self.cluster, self.clock
-        assert clients.manifests is not None, "it has been announced"
+        assert clients.manifests is not None, "the manifest was written"
         look_again = partial(self._look_again, plan, clients.manifests)
         counts = SinkPartitionCounts(plan.partition_counts, admin)
         plan = replace(plan, partition_counts=counts)

@@ -128,7 +128,7 @@ def test_what_error_handlers_pass_over_in_production_is_passed_over(
     failed: Failed, handlers: str
 ) -> None:
     told = failed.replayed("--error-handlers", f"{failed.module}:{handlers}", status=0)
-    assert f"passed over by error handlers: {failed.topic}-0@4" in told
+    assert f"skipped by error handlers: {failed.topic}-0@4" in told
     assert "none failed" in told
 
 

@@ -73,7 +73,7 @@ def test_tasks_come_and_go_with_an_instance_between_two_heartbeats(
 def shares(application: Application) -> list[int]:
     """How many tasks each worker has."""
     workers = cast("WorkerPoolStatus", application._workers)
-    return sorted(len(told.report.tasks) for told in workers._told.values())
+    return sorted(len(told.report.tasks) for told in workers._statuses.values())
 
 
 def test_tasks_come_and_go_with_a_worker_of_an_instance_between_two_heartbeats(

@@ -23,4 +23,4 @@ def test_what_comes_out_is_what_kafka_streams_alone_gives(
     assert expected
     if "J!" in who:  # it did not leave the group, which is told once
         said = (tmp_path / "both" / "L.log").read_text()
-        assert said.count("has members of another kind") == 1
+        assert said.count("has members that use another protocol") == 1

@@ -221,7 +221,7 @@ def local_state_is_deleted_while_it_is_used() -> None:
         app.clean_up()
 
 
-@mistake("was started already", "make a new one")
+@mistake("was started already", "create a new one")
 def an_application_is_started_twice() -> None:
     cluster = FakeCluster({"in": 1, "out": 1})
     with application(cluster=cluster) as app:

@@ -161,12 +161,12 @@ class Waiting:
         self.rig.stop()
 
 
-@mistake("running for", f"is_known at {HERE}", "topic 'in'", "offset 0", "time-out of its own")
+@mistake("running for", f"is_known at {HERE}", "topic 'in'", "offset 0", "Give the call a timeout")
 def a_function_waits_without_a_time_out() -> None:
     Waiting().run()
 
 
-@mistake("busy for 15 s", f"is_known at {HERE}", "transaction.timeout.ms", "The brokers are well")
+@mistake("busy for 15 s", f"is_known at {HERE}", "transaction.timeout.ms", "The brokers work")
 def a_function_takes_longer_than_the_transaction() -> None:
     Waiting().run(Fault("send_offsets", FencedError("an old epoch")))
 
@@ -240,7 +240,9 @@ def a_decision_is_a_word() -> None:
         driver.pipe("in", "k", "no number")
 
 
-@mistake("would come back here, and fail for ever", "offset=0", "topic that is not read here")
+@mistake(
+    "would come back here and fail forever", "offset=0", "topic that the application does not read"
+)
 def dead_letters_go_to_the_topic_that_they_come_from() -> None:
     builder = StreamsBuilder()
     builder.stream("in", value=int).to("out")

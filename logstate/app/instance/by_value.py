@@ -1,11 +1,11 @@
-"""What goes to a worker process and comes back: by reference where it can, else by value.
+"""Pickle objects for worker processes: by reference if possible, else by value.
 
-A function of a module that can be imported travels as its name. A lambda, a function inside another
-and whatever a script itself defines have no name that another process could import: they travel by
-value, through cloudpickle (``logstate[workers]``), which nobody else imports.
+A function of an importable module is sent as its name. A lambda, a nested function and everything
+that a script itself defines have no name that another process could import: they are sent by value,
+with cloudpickle (``logstate[workers]``). Only this module imports cloudpickle.
 
-Only for the two ends of a pipe between a parent and the process it started: never read with it what
-comes from anywhere else.
+Only for the two ends of a pipe between a parent and the process that it started: never unpickle
+data from any other source with it.
 """
 
 from __future__ import annotations
@@ -29,35 +29,34 @@ except ImportError:
     _cloudpickle = None
 
 cloudpickle: ModuleType | None = _cloudpickle
-#: where msgspec keeps what it knows about a dataclass; it finds it out again
+#: attribute where msgspec caches what it knows about a dataclass; it is rebuilt on demand
 _MSGSPEC_CACHE = "__msgspec_cache__"
-#: for errors about what an object of the user's does not survive
+#: hint for errors about user objects that cannot be unpickled
 UNPICKLED_HINT = (
-    "An object is made again from what its __reduce__ returns, an exception from its args: define"
-    " __reduce__ so that it can be, or use an object of a simpler type"
+    "Unpickling calls what __reduce__ returns, and creates an exception from its args: define"
+    " __reduce__ so that this works, or use an object of a simpler type"
 )
 
 _Reduced: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
 
 
 def dumps(value: object) -> bytes:
-    """The bytes of a value. Raises ConfigError where something in it cannot travel."""
+    """Pickle a value. Raises ConfigError if something in it cannot be pickled."""
     try:
         return _bytes_of(value)
     except ConfigError:
         raise
     except Exception as error:
         raise ConfigError(
-            f"something that the worker processes need cannot be sent to them: {text_of(error)}."
-            " A topology"
-            " or a handler holds an object that belongs to this process: a lock, a file, a"
-            " connection. Make it in Processor.init, or give Application the topology by reference:"
-            " 'module:attribute', or a function of a module that returns it"
+            f"an object that the worker processes need cannot be sent to them: {text_of(error)}. A"
+            " topology or a handler refers to an object that belongs to this process: a lock, a"
+            " file, a connection. Create it in Processor.init, or pass Application the topology by"
+            " reference: 'module:attribute', or a function of a module that returns it"
         ) from error
 
 
 def loads(data: bytes) -> Any:
-    """The value again."""
+    """Unpickle a value."""
     return pickle.loads(data)  # noqa: S301  from the process at the other end, see the module
 
 
@@ -71,7 +70,7 @@ def _bytes_of(value: object) -> bytes:
 
 
 class _ByReference(pickle.Pickler):
-    """Without cloudpickle: refuses what the other process could not import."""
+    """Without cloudpickle: refuses objects that the other process could not import."""
 
     def reducer_override(self, value: Any) -> Any:
         reduced = _reduced(value)
@@ -82,8 +81,8 @@ class _ByReference(pickle.Pickler):
             at = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
             raise ConfigError(
                 f"{value.__qualname__}{at} cannot be imported by a worker process, because it is"
-                f" defined in {_home(value)}. Move it into a module, or have it sent: pip install"
-                " 'logstate[workers]', which needs cloudpickle"
+                f" defined in {_home(value)}. Move it into a module, or install cloudpickle to send"
+                " it by value: pip install 'logstate[workers]'"
             )
         return NotImplemented
 
@@ -106,7 +105,7 @@ def _by_value(out: io.BytesIO) -> Any:
 
 
 def _reduced(value: Any) -> _Reduced | None:
-    """How objects of the serdes travel that have no pickled form of their own."""
+    """Return how to pickle serde objects that have no pickled form themselves."""
     kind = type(value)
     if kind is struct.Struct:
         return struct.Struct, (value.format,)

@@ -1,7 +1,7 @@
 """One end of the pipe between an instance and a worker process: messages in both directions.
 
-A message is a kind and what belongs to it. Sending never waits for the other end: messages lie in a
-queue, and a thread of the channel's own writes them. Reading does wait.
+A message is a kind and its content. Sending never waits for the other end: messages are queued and
+a thread of the channel writes them. Receiving does wait.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Protocol
 
 from logstate.app.instance.by_value import dumps, loads
 
-#: messages that may be left out are, while so many wait
+#: optional messages are dropped while this many are queued
 _CROWDED = 10_000
-#: how long the end of a channel waits until what was sent is written
+#: how long closing a channel waits until queued messages are written
 _FLUSH_S = 5.0
 
 
 class Connection(Protocol):
-    """What a duplex connection of multiprocessing offers."""
+    """The part of multiprocessing's duplex connection that a channel uses."""
 
     def send_bytes(self, buf: bytes, /) -> None: ...
     def recv_bytes(self) -> bytes: ...
@@ -34,7 +34,7 @@ _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 class Channel:
-    """See the module. ``send`` from any thread, ``receive`` from one."""
+    """Sends from any thread, receives in one thread; see the module for the protocol."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
@@ -44,25 +44,25 @@ class Channel:
         self._writer.start()
 
     def send(self, kind: str, content: object = None) -> None:
-        """Have a message written. Raises ConfigError where its content cannot travel."""
+        """Queue a message. Raises ConfigError if its content cannot be pickled."""
         self._waiting.put(dumps((kind, content)))
 
     def send_if_room(self, kind: str, content: object) -> None:
-        """The same, unless the other end is far behind."""
+        """Queue a message unless the other end is far behind."""
         if self._waiting.qsize() < _CROWDED:
             self.send(kind, content)
 
     def receive(self) -> tuple[str, Any]:
-        """The next message; raises EOFError or OSError where the other end is gone."""
+        """Return the next message; raise EOFError or OSError if the other end is gone."""
         kind, content = loads(self.connection.recv_bytes())
         return kind, content
 
     def has_message(self, timeout_s: float) -> bool:
-        """Whether there is one, or the end, within this time."""
+        """Return True if a message, or the end of the pipe, arrives within this time."""
         return self.connection.poll(timeout_s)
 
     def close(self) -> None:
-        """Write what waits, and close this end."""
+        """Write queued messages, and close this end."""
         self._waiting.put(None)
         if threading.current_thread() is not self._writer:
             self._writer.join(_FLUSH_S)
@@ -73,11 +73,11 @@ class Channel:
             try:
                 self.connection.send_bytes(data)
             except (OSError, ValueError):
-                return  # the other end is gone; whoever reads finds out
+                return  # the other end is gone; the receiving thread notices that
 
 
 def _close_copies() -> None:
-    """In a forked process: its copies would hide from the other end that this one ended."""
+    """Close a forked process's copies, which would hide from the other end that this one ended."""
     for channel in list(_open_channels):
         with contextlib.suppress(OSError):
             channel.connection.close()

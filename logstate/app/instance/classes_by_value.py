@@ -1,9 +1,9 @@
-"""How classes travel that a script itself defines: those of msgspec, and what annotations name.
+"""Pickle classes that a script itself defines: msgspec Structs, and names used by annotations.
 
-cloudpickle makes a class without its fields first and sets its attributes afterwards. A Struct has
-its fields from the moment it is made or never, so it is made anew from what it was declared with.
-Annotations that are text (``from __future__ import annotations``) are looked up in the module of
-the class, which in the other process is another ``__main__``: the names they use travel along.
+cloudpickle creates a class without its fields and sets its attributes afterwards. A Struct must
+have its fields when it is created, so it is created again from its declaration. Annotations that
+are strings (``from __future__ import annotations``) are looked up in the module of the class, which
+in the other process is a different ``__main__``: the names that they use are sent along.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import msgspec
 
 _Setter: TypeAlias = "Callable[[type, Any], object]"
-#: what `__reduce__` may return
+#: a return value of `__reduce__`
 Reduced: TypeAlias = "tuple[Any, ...]"
 
-#: a class that has travelled is one class on the way back
+#: a class that was sent is the same class when it comes back
 _id_of: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 _with_id: WeakValueDictionary[str, type] = WeakValueDictionary()
 
@@ -30,31 +30,31 @@ _OPTIONS = (
     *("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults"),
     *("forbid_unknown_fields", "weakref", "dict", "cache_hash", "tag", "tag_field"),
 )
-#: made with the class, or found out again
+#: attributes that are created with the class, or rebuilt on demand
 _MADE = {"__dict__", "__weakref__", "__match_args__", "__annotations__", "__slots__"}
 _MADE_PREFIXES = ("__struct_", "__msgspec_", "_abc_", "__abstract")
-#: the attribute under which it comes after the class
+#: attribute for a __post_init__ that is set after the class is created
 _POST_INIT = "_sent_post_init"
 
 
 class _Declaration(NamedTuple):
-    """What a Struct class is made with."""
+    """The arguments for creating a Struct class."""
 
     identity: str
     name: str
     module: str
     bases: tuple[type, ...]
-    #: with ``Generic[T]``, where there is such
+    #: with ``Generic[T]``, if present
     original_bases: tuple[Any, ...] | None
     annotations: dict[str, Any]
-    #: field -> whether it is a factory, and it
+    #: field -> whether the default is a factory, and the default
     defaults: dict[str, tuple[bool, Any]]
     options: dict[str, Any]
     has_post_init: bool
 
 
 def reduced_struct(cls: type[msgspec.Struct]) -> Reduced:
-    """How a Struct class travels: its declaration first, its methods when it is there."""
+    """Reduce a Struct class: its declaration first, its methods after its creation."""
     identity = _id_of.setdefault(cls, uuid.uuid4().hex)
     _with_id[identity] = cls
     own = dict(vars(cls))
@@ -80,7 +80,7 @@ def reduced_struct(cls: type[msgspec.Struct]) -> Reduced:
 
 
 def with_names(cls: type, reduced: Reduced) -> Reduced:
-    """What cloudpickle makes of another class, and the names that its annotations use."""
+    """Add the names that its annotations use to cloudpickle's reduction of another class."""
     names = names_in_annotations(cls)
     if not names or len(reduced) < 6 or reduced[5] is None:
         return reduced
@@ -89,8 +89,8 @@ def with_names(cls: type, reduced: Reduced) -> Reduced:
 
 
 def names_in_annotations(cls: type) -> dict[str, Any]:
-    """What the annotations of a class that are text find in the script."""
-    if cls.__module__ != "__main__":  # the other process imports the module, or nobody finds them
+    """Return the objects of the script that string annotations of a class refer to."""
+    if cls.__module__ != "__main__":  # the other process can import the module, or the names fail
         return {}
     known = vars(sys.modules["__main__"])
     texts = [one for one in vars(cls).get("__annotations__", {}).values() if isinstance(one, str)]
@@ -103,7 +103,7 @@ def _names(text: str) -> set[str]:
     except SyntaxError:
         return set()
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for node in ast.walk(tree):  # a text in a text: list["Event"]
+    for node in ast.walk(tree):  # a nested string: list["Event"]
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found |= _names(node.value)
     return found
@@ -141,7 +141,7 @@ def _made(*declared: Any) -> type:
         namespace["__orig_bases__"] = declaration.original_bases
     for field, (is_factory, default) in declaration.defaults.items():
         namespace[field] = msgspec.field(default_factory=default) if is_factory else default
-    if declaration.has_post_init:  # that there is one is settled here, which one when it is there
+    if declaration.has_post_init:  # its existence is fixed at creation, its code is set afterwards
         namespace["__post_init__"] = lambda self: getattr(type(self), _POST_INIT)(self)
     bases = declaration.bases
     cls: type = type(bases[0])(declaration.name, bases, namespace, **declaration.options)

@@ -1,7 +1,8 @@
-"""What worker processes log is logged by the instance that started them.
+"""Log records of worker processes in the instance that started them.
 
-A process sends the lines that the levels of its parent let through; the parent hands each to the
-logger of the same name, with the worker before the text, ``record.worker`` and the process's id.
+A worker process sends the records that the levels of its parent let through. The parent passes each
+to the logger of the same name, with the worker's number before the text, ``record.worker`` and the
+process id.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from logstate.app.instance.channel import Channel
 
-#: what travels of a record; the text is made where the arguments are
+#: the fields sent of a record; the text is formatted in the worker, where the arguments are
 _FIELDS = (
     *("name", "levelno", "levelname", "created", "msecs", "pathname", "filename", "lineno"),
     *("funcName", "module", "threadName", "process", "exc_text", "stack_info"),
@@ -19,7 +20,7 @@ _FIELDS = (
 
 
 class ForwardingHandler(logging.Handler):
-    """In a worker process: sends what is logged to its parent."""
+    """Sends log records of a worker process to its parent."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class ForwardingHandler(logging.Handler):
 
 
 def levels() -> dict[str, int]:
-    """Logger -> level, where one was set; the root's is ``""``."""
+    """Return the level of each logger with a level; the root logger is ``""``."""
     found = {
         name: logger.level
         for name, logger in logging.root.manager.loggerDict.items()
@@ -43,14 +44,14 @@ def levels() -> dict[str, int]:
 
 
 def forward(channel: Channel, levels: dict[str, int]) -> None:
-    """In a worker process: from now on, what is logged goes to its parent."""
+    """Send all further log records of a worker process to its parent."""
     logging.root.handlers[:] = [ForwardingHandler(channel)]
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
 
 
 def log_again(worker: int, fields: dict[str, Any]) -> None:
-    """In the parent: log a line of a worker."""
+    """Log a worker's record in the parent."""
     logger = logging.getLogger(fields["name"])
     if logger.isEnabledFor(fields["levelno"]):
         text = f"worker {worker}: {fields['msg']}"

@@ -1,8 +1,8 @@
-"""One view of the metrics of several worker processes, with the worker as a label.
+"""Merge the metrics of several worker processes, with the worker as a label.
 
-What carries no worker (figures of tasks, stores, topics) is summed up over the workers a task has
-been with, so that it does not go down when the task moves. What a process that is gone has counted
-stays; its gauges go with it.
+Metrics without a worker label (of tasks, stores, topics) are summed over the workers that have had
+the task, so a counter does not decrease when the task moves. Counters of a process that has ended
+are kept; its gauges are dropped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from logstate.metrics import catalogue
 from logstate.metrics.catalogue import BY_NAME, Metric
 from logstate.metrics.instruments import LabelValues, Metrics
 
-#: name (or the metric itself, where it is not of the catalogue), label values, what was measured:
-#: as it travels
+#: metric name (or the metric itself if it is not in the catalogue), label values, values; the
+#: form in which metrics are sent
 Figures: TypeAlias = "list[tuple[str | Metric, LabelValues, dict[str, Any]]]"
 _Series: TypeAlias = "dict[tuple[str, LabelValues], dict[str, Any]]"
 
 
 def figures_of(metrics: Metrics) -> Figures:
-    """Everything that was measured."""
+    """Return all measured values."""
     return [
         (one.name if one.name in BY_NAME else one, values, read)
         for one in metrics.known
@@ -32,11 +32,11 @@ def figures_of(metrics: Metrics) -> Figures:
 
 
 class MergedMetrics(Metrics):
-    """See the module.
+    """Metrics of all workers of an instance.
 
     >>> merged, one = MergedMetrics(), Metrics()
     >>> one.counter(catalogue.COMMITS, worker="0").add(3)
-    >>> merged.told(2, figures_of(one))
+    >>> merged.update(2, figures_of(one))
     >>> merged.total("commit_total", worker="2")
     3
     """
@@ -44,12 +44,12 @@ class MergedMetrics(Metrics):
     def __init__(self) -> None:
         super().__init__()
         self._workers: dict[int, _Series] = {}
-        #: of processes that are gone
+        #: values of processes that have ended
         self._past: _Series = {}
         self._merging = threading.Lock()
 
-    def told(self, worker: int, figures: Figures) -> None:
-        """What a worker has measured since its process began."""
+    def update(self, worker: int, figures: Figures) -> None:
+        """Replace the values of a worker by what it has measured since its process began."""
         series = {
             (name, _with_worker(name, values, worker)): read
             for one, values, read in figures
@@ -59,7 +59,7 @@ class MergedMetrics(Metrics):
             self._workers[worker] = series
 
     def _name_of(self, one: str | Metric) -> str | None:
-        """None where another process has another metric of that name, which came first."""
+        """Return None if another process defined a different metric of that name before."""
         if isinstance(one, str):
             return one
         with suppress(ValueError):
@@ -67,7 +67,7 @@ class MergedMetrics(Metrics):
         return None
 
     def ended(self, worker: int) -> None:
-        """The process of a worker is gone."""
+        """Keep the counters of a worker whose process has ended, and drop its gauges."""
         with self._merging:
             for key, read in self._workers.pop(worker, {}).items():
                 if self.named(key[0]).kind != "gauge":
@@ -76,7 +76,7 @@ class MergedMetrics(Metrics):
             self._workers[worker] = {alive: {"value": 0}}
 
     def series(self, metric: Metric) -> list[tuple[LabelValues, dict[str, Any]]]:
-        """The label values of one metric with what was measured, of all workers together."""
+        """Return the label values of one metric with the values of all workers together."""
         found: dict[LabelValues, dict[str, Any]] = {}
         with self._merging:
             for series in (self._past, *self._workers.values()):

@@ -1,8 +1,8 @@
-"""The process that made an Application, and what a process that is forked from it is told.
+"""Detect use of an Application in a process that was forked from the one that created it.
 
-A fork copies what an Application holds and none of its threads: the clients' sockets are shared,
-the transactional id is the same, nothing processes. Whatever a copy did would be done to the other
-one, so it does nothing: it raises, and closing it only forgets.
+A fork copies the Application's objects but none of its threads: the clients' sockets are shared,
+the transactional id is the same, nothing is processed. Any action of the copy would affect the
+original, so the copy does nothing: its methods raise, and closing it only logs a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class OwnerProcess:
-    """See the module; made with the Application, in the process that owns it.
+    """The process that created an Application.
 
     >>> OwnerProcess("shop").is_here
     True
@@ -31,31 +31,33 @@ class OwnerProcess:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process is the one that made it."""
+        """True if this process created the Application."""
         return self.pid == os.getpid()
 
     def check(self) -> None:
-        """Raises LogstateError in any other process."""
+        """Raise LogstateError in any other process."""
         if not self.is_here:
             raise LogstateError(self._explained())
 
     def forget(self) -> None:
-        """Say that closing a copy does nothing."""
+        """Log that closing a copy does nothing."""
         _LOGGER.warning("nothing is closed here: %s", self._explained())
 
     def _explained(self) -> str:
         return (
-            f"application {self._application_id!r} was made in process {self.pid}, and this is"
+            f"application {self._application_id!r} was created in process {self.pid}, and this is"
             f" process {os.getpid()}, which was forked from it: the copy has no threads, and shares"
-            " its connections and its transactional id with the other one, so it neither runs nor"
-            " answers here. Make the Application after the fork: with gunicorn in its"
-            " post_worker_init hook or without --preload, each worker with a state_dir or slot of"
-            " its own; with multiprocessing in the function of the process, or start processes by"
+            " its connections and its transactional id with the original, so it neither runs nor"
+            " answers here. Create the Application after the fork: with gunicorn in its"
+            " post_worker_init hook or without --preload, each worker with a separate state_dir or"
+            " slot; with multiprocessing in the function of the process, or start processes with"
             " 'spawn'; let other processes read over HTTP (serve=)"
         )
 
     def passes_on(self, number: int, frame: FrameType | None, before: Any) -> bool:
-        """In a forked process: the signal does there what it did before ``run``. Else False."""
+        """In a forked process, run the signal's previous handler and return True. Else return
+        False.
+        """
         if self.is_here:
             return False
         does_as_before(number, frame, before)
@@ -63,7 +65,7 @@ class OwnerProcess:
 
 
 def does_as_before(number: int, frame: FrameType | None, before: Any) -> None:
-    """Have a signal do what its handler before says, which is in force from now on."""
+    """Restore a signal's previous handler and handle the signal with it."""
     signal.signal(number, signal.SIG_DFL if before is None else before)
     if callable(before):
         before(number, frame)

@@ -1,10 +1,11 @@
-"""Reads of stores, as they travel to the worker process that has the partition, and back.
+"""Reads of stores, sent to the worker process that has the partition, and their answers.
 
-What a read returns at once comes back as it is. What it goes through comes in parts: the process
-keeps the iterator, and with it the view of one commit, until all was taken or nobody wants more.
+A single value comes back unchanged. Rows of an iterator come back in parts: the process keeps the
+iterator, and with it the view of one commit, until all rows were fetched or the cursor is closed.
 
-What is kept has the number of the question that it answers. So whoever asked can end it without
-having seen the answer: one that came too late, or that could not travel, leaves nothing open.
+An open iterator has the number of the question that it answers. So the client can close it without
+having received an answer: one that came too late, or that could not be pickled, leaves nothing
+open.
 """
 
 from __future__ import annotations
@@ -31,31 +32,29 @@ class Read:
     arguments: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     max_age: timedelta | None = None
-    #: a copy of the task's state may answer
+    #: a standby may answer
     standbys: bool = False
-    #: wants an :class:`logstate.queries.queries.Answer`
+    #: request an :class:`logstate.queries.queries.Answer`
     with_positions: bool = False
 
 
 @dataclass(frozen=True)
 class FetchNext:
-    """The next part of what a read goes through; ``cursor`` leads to it once."""
+    """Request the next part of a read's rows; each ``cursor`` can be used once."""
 
     cursor: int
 
 
 @dataclass(frozen=True)
 class CloseCursor:
-    """Nobody wants the rest."""
+    """Close an open iterator."""
 
     cursor: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows; ``cursor``, the number of the question, leads to the next part, None where there
-    is none.
-    """
+    """Some rows; ``cursor``, the number of the question, fetches the next part. None at the end."""
 
     rows: list[Any]
     cursor: int | None
@@ -65,7 +64,7 @@ Question = Read | FetchNext | CloseCursor
 
 
 class Answers:
-    """In the process that has the stores: what is read, and what is not read to its end."""
+    """Answers questions in the process that has the stores, and keeps unfinished iterators."""
 
     def __init__(self, store: Callable[[str, timedelta | None, bool], QueryableStore]) -> None:
         self._store = store
@@ -73,7 +72,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def to(self, number: int, question: Question) -> Any:
-        """The answer to a question of this number; raises what the read raises. From any thread."""
+        """Answer a question of this number; raises what the read raises. Called from any thread."""
         if isinstance(question, CloseCursor):
             with self._lock:
                 self._open.pop(question.cursor, None)
@@ -104,23 +103,23 @@ class Answers:
 
 
 class Asked(Protocol):
-    """The one process that has the iterator."""
+    """The process that has the iterator."""
 
     def ask(self, store: str, question: Question) -> Any:
-        """Its answer; where this raises, nothing stays open for the question."""
+        """Return its answer; if this raises, no iterator stays open for the question."""
 
-    def tell(self, question: Question) -> None:
-        """Have it hear this, without an answer."""
+    def send(self, question: Question) -> None:
+        """Send a question without waiting for an answer."""
 
 
 def rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
-    """In the process that asked: all rows, part by part as they are wanted.
+    """Iterate over all rows in the asking process, fetching parts as they are needed.
 
-    An iterator that nobody wants any more may be ended wherever Python collects it: that must not
-    wait for anything.
+    Python may close an abandoned iterator during any garbage collection, so closing it must not
+    wait.
     """
     rows = _rows_of(store, first, asked)
-    next(rows)  # a generator that was never begun would be collected without its end
+    next(rows)  # a generator that was never started would be collected without its finally block
     return rows
 
 
@@ -135,4 +134,4 @@ def _rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
             part = asked.ask(store, FetchNext(part.cursor))
     finally:
         if part.cursor is not None:
-            asked.tell(CloseCursor(part.cursor))
+            asked.send(CloseCursor(part.cursor))

@@ -1,4 +1,4 @@
-"""What worker processes tell of themselves, and what follows for the whole instance. Pure."""
+"""Reports of worker processes, and the state of the instance that follows from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logstate.app.instance.health import Health
 from logstate.app.instance.states import Facts
 from logstate.worker.lag import TaskLag
 
-#: a process that says nothing for so long hangs; it reports every second, whatever it does
+#: a process without a report for this long hangs; it reports every second
 SILENCE_MS = 30_000.0
 _RUNNING = "running"
 
@@ -20,17 +20,17 @@ class TaskReport:
     """One task of a worker."""
 
     lag: TaskLag
-    #: it has rows that can be read
+    #: its rows can be read
     is_readable: bool
-    #: how old these were when this was told
+    #: age of the rows at the time of the report
     age_ms: float
-    #: ``topic-partition`` -> the first input offset that the rows do not hold yet
+    #: ``topic-partition`` -> the first input offset that the rows do not include yet
     positions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """What is true of a worker, told when it changes and once a second."""
+    """The state of a worker, sent when it changes and once a second."""
 
     facts: Facts
     is_assigned: bool
@@ -38,117 +38,119 @@ class WorkerReport:
     ready: Health
     live: Health
     tasks: Mapping[str, TaskReport] = field(default_factory=dict)
-    #: sub-topology -> partitions; without those that are not known yet
+    #: sub-topology -> partitions; without sub-topologies whose count is unknown yet
     task_counts: Mapping[int, int] = field(default_factory=dict)
-    #: its member id in the group, and its ``group.instance.id``; None before it is known
+    #: its member id in the group, and its ``group.instance.id``; None before they are known
     member: tuple[str, str | None] | None = None
-    #: tasks of others that it follows -> offsets that it lacks; None: it begins
+    #: standbys of other instances' tasks -> lag in offsets; None: not read yet
     standbys: Mapping[str, int | None] = field(default_factory=dict)
 
     def without_figures(self) -> WorkerReport:
-        """What has to be told at once when it changes."""
+        """Return the part of the report whose changes are sent at once."""
         still = TaskLag("", None, 0)
         tasks = {
-            task: TaskReport(replace(still, stage=told.lag.stage), told.is_readable, 0.0)
-            for task, told in self.tasks.items()
+            task: TaskReport(replace(still, stage=one.lag.stage), one.is_readable, 0.0)
+            for task, one in self.tasks.items()
         }
         return replace(self, tasks=tasks, standbys=dict.fromkeys(self.standbys))
 
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """A report, and when it came: a monotonic time."""
+    """A report and the monotonic time of its arrival."""
 
     at_ms: float
     report: WorkerReport
 
 
-def owner_of(told: Mapping[int, WorkerStatus], task: str) -> int | None:
-    """Which worker to ask for a task: who runs it, else who can answer, else who has it.
+def owner_of(statuses: Mapping[int, WorkerStatus], task: str) -> int | None:
+    """Return the worker to ask for a task: one that runs it, else can answer, else owns it.
 
-    While a task moves, two may tell of it for a moment: the one that told last knows better.
+    While a task moves, two workers may report it for a moment: the later report wins.
     """
 
     def rank(number: int) -> tuple[bool, bool, float]:
-        one = told[number].report.tasks[task]
-        return one.lag.stage == _RUNNING, one.is_readable, told[number].at_ms
+        one = statuses[number].report.tasks[task]
+        return one.lag.stage == _RUNNING, one.is_readable, statuses[number].at_ms
 
-    return max((n for n, one in told.items() if task in one.report.tasks), key=rank, default=None)
+    return max(
+        (n for n, one in statuses.items() if task in one.report.tasks), key=rank, default=None
+    )
 
 
-def copier_of(told: Mapping[int, WorkerStatus], task: str) -> int | None:
-    """Which worker has a copy of another instance's task."""
-    found = (n for n, one in told.items() if one.report.standbys.get(task) is not None)
+def copier_of(statuses: Mapping[int, WorkerStatus], task: str) -> int | None:
+    """Return the worker that has a standby of another instance's task."""
+    found = (n for n, one in statuses.items() if one.report.standbys.get(task) is not None)
     return min(found, default=None)
 
 
-def tasks_of(told: Mapping[int, WorkerStatus]) -> dict[str, TaskReport]:
-    """Every task of the instance, as its owner tells of it."""
-    return {task: told[owner].report.tasks[task] for task, owner in owners_of(told).items()}
+def tasks_of(statuses: Mapping[int, WorkerStatus]) -> dict[str, TaskReport]:
+    """Return all tasks of the instance as reported by their owners."""
+    return {task: statuses[owner].report.tasks[task] for task, owner in owners_of(statuses).items()}
 
 
-def owners_of(told: Mapping[int, WorkerStatus]) -> dict[str, int]:
-    """Every task of the instance, and the worker that :func:`owner_of` names."""
-    tasks = {task for one in told.values() for task in one.report.tasks}
-    owners = {task: owner_of(told, task) for task in sorted(tasks)}
+def owners_of(statuses: Mapping[int, WorkerStatus]) -> dict[str, int]:
+    """Map all tasks of the instance to the workers that :func:`owner_of` returns."""
+    tasks = {task for one in statuses.values() for task in one.report.tasks}
+    owners = {task: owner_of(statuses, task) for task in sorted(tasks)}
     return {task: owner for task, owner in owners.items() if owner is not None}
 
 
-def standbys_of(told: Mapping[int, WorkerStatus]) -> dict[str, int | None]:
-    """Every task that a worker copies, and what the copy lacks that :func:`copier_of` names.
+def standbys_of(statuses: Mapping[int, WorkerStatus]) -> dict[str, int | None]:
+    """Map each task with a standby here to the lag of the standby that :func:`copier_of` returns.
 
-    None where no worker has a copy that can be read yet.
+    None if no worker has a standby that can be read yet.
     """
-    copied = {task for one in told.values() for task in one.report.standbys}
-    copiers = {task: copier_of(told, task) for task in sorted(copied)}
-    return {t: None if n is None else told[n].report.standbys[t] for t, n in copiers.items()}
+    copied = {task for one in statuses.values() for task in one.report.standbys}
+    copiers = {task: copier_of(statuses, task) for task in sorted(copied)}
+    return {t: None if n is None else statuses[n].report.standbys[t] for t, n in copiers.items()}
 
 
-def task_count(told: Iterable[WorkerStatus], sub_topology: int) -> int | None:
-    """Partitions of a sub-topology; None before a worker knows."""
-    counts = (one.report.task_counts.get(sub_topology) for one in told)
+def task_count(statuses: Iterable[WorkerStatus], sub_topology: int) -> int | None:
+    """Return the partition count of a sub-topology; None before a worker knows it."""
+    counts = (one.report.task_counts.get(sub_topology) for one in statuses)
     return next((count for count in counts if count is not None), None)
 
 
-def age_ms(told: WorkerStatus, task: str, now_ms: float) -> float:
-    """How old the rows of a task are now."""
-    return told.report.tasks[task].age_ms + now_ms - told.at_ms
+def age_ms(status: WorkerStatus, task: str, now_ms: float) -> float:
+    """Return the current age of a task's rows."""
+    return status.report.tasks[task].age_ms + now_ms - status.at_ms
 
 
 def joint_readiness(
-    told: Mapping[int, WorkerStatus],
+    statuses: Mapping[int, WorkerStatus],
     workers: Sequence[int],
     waiting: Mapping[int, str],
     now_ms: float,
     max_age: timedelta | None,
 ) -> Health:
-    """Whether all workers answer; ``waiting`` are those that start again, with why they ended."""
+    """Report whether all workers answer; ``waiting``: restarting workers and why they ended."""
     for number in workers:
         if number in waiting:
-            return Health(False, f"worker {number} {waiting[number]}, and starts again")
-        if number not in told:
+            return Health(False, f"worker {number} {waiting[number]}, and is being restarted")
+        if number not in statuses:
             return Health(False, f"worker {number} has not started")
-        ready = told[number].report.ready
+        ready = statuses[number].report.ready
         if not ready:
             return Health(False, f"worker {number}: {ready.reason}")
     ages = (
-        age_ms(told[owner], task, now_ms)
-        for task, owner in owners_of(told).items()
-        if told[owner].report.tasks[task].is_readable
+        age_ms(statuses[owner], task, now_ms)
+        for task, owner in owners_of(statuses).items()
+        if statuses[owner].report.tasks[task].is_readable
     )
     oldest_ms = max(ages, default=0.0)
     if max_age is not None and oldest_ms > max_age.total_seconds() * 1000:
         limit = f"max_age allows {max_age.total_seconds():g} s"
-        return Health(False, f"what it has is {oldest_ms / 1000:.1f} s old, {limit}")
-    return Health(True, f"{len(tasks_of(told))} tasks can be read, of {len(workers)} workers")
+        return Health(False, f"its data is {oldest_ms / 1000:.1f} s old, {limit}")
+    return Health(True, f"{len(tasks_of(statuses))} tasks can be read, of {len(workers)} workers")
 
 
-def joint_liveness(told: Mapping[int, WorkerStatus], now_ms: float) -> Health:
-    """Whether only a new start of the instance can help. Workers that died are started anyway."""
-    for number, one in sorted(told.items()):
+def joint_liveness(statuses: Mapping[int, WorkerStatus], now_ms: float) -> Health:
+    """Report whether only a restart of the instance helps. Dead workers are restarted anyway."""
+    for number, one in sorted(statuses.items()):
         if not one.report.live:
             return Health(False, f"worker {number}: {one.report.live.reason}")
         silent_ms = now_ms - one.at_ms
         if silent_ms > SILENCE_MS:
-            return Health(False, f"worker {number} has said nothing for {silent_ms / 1000:.0f} s")
-    return Health(True, "its workers run, or will")
+            return Health(False, f"worker {number} has not reported for {silent_ms / 1000:.0f} s")
+    return Health(True, "its workers run, or will run")

@@ -1,6 +1,6 @@
-"""What follows when a worker fails: who decides, how long it waits, when it is given up.
+"""Decide what follows when a worker fails: the response, the wait, and when to stop restarting.
 
-Pure: the caller looks at clocks, waits, and starts the next one.
+The caller reads clocks, waits, and starts the next worker.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ UNCAUGHT_RESPONSES: tuple[UncaughtResponse, ...] = (
     "replace_worker",
     "stop_application",
 )
-#: what stopped the worker -> what follows; or always the same
+#: maps what stopped the worker to the response; or always the same response
 UncaughtHandler: TypeAlias = "UncaughtResponse | Callable[[Exception], UncaughtResponse]"
 
-#: between the end of a worker and the start of the next: doubled each time, up to the longest
+#: delay between the end of a worker and its restart: doubled each time, up to the maximum
 FIRST_WAIT_MS = 500.0
 LONGEST_WAIT_MS = 30_000.0
-#: more of them within the window are a fault that no start will mend; waits add up to a third of it
+#: more restarts within the window mean a permanent failure; waits add up to a third of the window
 RESTARTS_MAX = 12
 WINDOW_MS = 600_000.0
 
 
 def response_to(handler: UncaughtHandler, failure: Exception) -> UncaughtResponse:
-    """What the handler says to a failure; one that fails itself says ``stop_instance``.
+    """Return the handler's response to a failure; ``stop_instance`` if the handler itself fails.
 
     >>> response_to("replace_worker", ValueError())
     'replace_worker'
 
-    Nobody is asked about topics that changed: the next start finds out whether it can go on.
+    The handler is not called for changed topics: the next start determines whether it can continue.
     """
     if isinstance(failure, TopicsChangedError):
         return "replace_worker"
@@ -62,7 +62,7 @@ def response_to(handler: UncaughtHandler, failure: Exception) -> UncaughtRespons
 
 @dataclass
 class Restarts:
-    """The restarts of one worker: the wait before each, until there were too many.
+    """Counts the restarts of one worker and computes the wait before each, up to a maximum number.
 
     >>> restarts = Restarts()
     >>> restarts.wait_ms(now_ms=0), restarts.wait_ms(now_ms=10)
@@ -72,7 +72,7 @@ class Restarts:
     _times: deque[float] = field(default_factory=deque)
 
     def wait_ms(self, now_ms: float) -> float | None:
-        """How long to wait before the next start; None where there is to be none."""
+        """Return how long to wait before the next start; None if the worker is not restarted."""
         self._times.append(now_ms)
         while now_ms - self._times[0] > WINDOW_MS:
             self._times.popleft()
@@ -81,6 +81,6 @@ class Restarts:
         return min(FIRST_WAIT_MS * 2.0 ** (len(self._times) - 1), LONGEST_WAIT_MS)
 
     def too_many(self) -> str:
-        """Says that there were too many."""
+        """Describe why there are no more restarts."""
         minutes = f"{WINDOW_MS / 60_000:g} minutes"
         return f"it ended {len(self._times)} times within {minutes}, and is not started again"

@@ -1,4 +1,4 @@
-"""A store of an instance whose workers are processes: each read goes to who has the partition."""
+"""A store of an instance with worker processes: each read goes to the partition's owner."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from logstate.queries.queries import Answer, QueryableStore
 
 
 class Workers(Protocol):
-    """Who answers."""
+    """The workers that answer reads."""
 
     def partitions(self, sub_topology: int, *, standbys: bool = False) -> dict[int, bool]:
-        """Partition -> whether it can be read; of those that a worker here owns, or copies."""
+        """Map partitions owned or copied by a worker here to whether they can be read."""
 
     def task_count(self, sub_topology: int) -> int | None:
-        """Partitions of a sub-topology; None before it is known."""
+        """Return the partition count of a sub-topology; None before it is known."""
 
     def standby_lag(self, sub_topology: int) -> int:
-        """Offsets that copies here lack."""
+        """Return the lag of the standbys here, in offsets."""
 
     def age(self, task: TaskId) -> timedelta:
-        """How old the rows of a task are."""
+        """Return the age of a task's rows."""
 
     def read(self, task: TaskId, question: Read) -> Any:
-        """What is read by the worker that owns a task; raises what is raised there."""
+        """Read from the worker that owns a task; raises what the read raises there."""
 
     def check(self, store: str) -> None:
-        """Raises StoreUnavailableError once nothing runs any more."""
+        """Raise StoreUnavailableError if the application has ended."""
 
 
 class RoutedStore(QueryableStore):
     """Reads, results and errors are those of :class:`logstate.queries.queries.QueryableStore`.
 
-    What goes over several partitions asks them one after the other, and takes rows in parts.
+    Reads over several partitions ask them one after the other, and fetch rows in parts.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class RoutedStore(QueryableStore):
 
     @property
     def age(self) -> timedelta:
-        """How old answers are now, of the oldest partition."""
+        """The current age of answers, of the oldest partition."""
         ages = [self._workers.age(self._task(partition)) for partition in self.partitions]
         return max(ages, default=timedelta(0))
 
     @property
     def lag(self) -> int:
-        """Offsets of changelogs that copies here lack, as it was told last; 0 without copies."""
+        """Lag of the standbys here in changelog offsets, as last reported; 0 without standbys."""
         return self._workers.standby_lag(self._sub_topology) if self._standbys else 0
 
     def of_partition(self, partition: int, read: str) -> Callable[..., Any]:
-        """A read of one partition, by its name, in the process of its owner."""
+        """Return a function that runs the named read of one partition in its owner's process."""
         self._workers.check(self.name)
         here = self._here()
         if partition not in here:
@@ -99,7 +99,7 @@ class RoutedStore(QueryableStore):
     def answer(
         self, partition: int, read: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
     ) -> Answer:
-        """A read of one partition with its positions, both of the same commit, by its owner."""
+        """Read one partition through its owner, with positions of the same commit."""
         self._workers.check(self.name)
         here = self._here()
         if partition not in here:

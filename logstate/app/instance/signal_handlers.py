@@ -1,13 +1,11 @@
-"""Signals that end ``Application.run``: the first one asks, the second one insists.
+"""Signals that end ``Application.run``: the first one stops it gracefully, the second at once.
 
-The first signal waits for the call of the user's function that runs, and for the commit. Who cannot
-wait sends another: it does what it did before ``run``, which for Ctrl-C is a KeyboardInterrupt and
-for SIGTERM the end of the process. That is a crash like any other: what was not committed is
-processed again.
+The first signal waits for the running call of a user function and for the commit. A second signal
+does what it did before ``run``, which for Ctrl-C is a KeyboardInterrupt and for SIGTERM the end of
+the process. That is a crash like any other: uncommitted records are processed again.
 
-A handler runs between any two steps of the main thread, also in the midst of the write of a line
-that waits for a reader, and a line of its own fails then. So what was asked for is done first, and
-what is said of it may fail.
+A handler runs between any two steps of the main thread, possibly during a blocked write of a log
+line, and then its own log line fails. So the handler acts first, and its log line may fail.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 def signal_handlers(
     application_id: str, owner: OwnerProcess, stop: Callable[[], object]
 ) -> Iterator[None]:
-    """Until it is left, SIGTERM and SIGINT stop the application; only in the main thread."""
+    """Stop the application on SIGTERM and SIGINT inside the context; only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -42,9 +40,9 @@ def signal_handlers(
         if owner.passes_on(number, frame, before[number]):
             return
         if asked.is_set():
-            _give_back(number, before[number])  # the line may wait: another signal does not
+            _give_back(number, before[number])  # logging may block: another signal does not
             _say(
-                "%s again: application %s ends at once, as by a crash; what was not committed is"
+                "%s again: application %s ends at once, as in a crash; uncommitted records are"
                 " processed again at the next start",
                 name,
                 application_id,
@@ -54,7 +52,7 @@ def signal_handlers(
         asked.set()
         stop()
         _say(
-            "%s: application %s stops once the call that runs has returned and what is done is"
+            "%s: application %s stops after the current call has returned and its work is"
             " committed; a second signal ends it at once",
             name,
             application_id,
@@ -74,5 +72,5 @@ def _give_back(number: int, handler: Any) -> None:
 
 
 def _say(line: str, *arguments: str) -> None:
-    with suppress(Exception):  # whatever the sinks of a log raise in the midst of a write
+    with suppress(Exception):  # log handlers may raise anything during an interrupted write
         _LOGGER.warning(line, *arguments)

@@ -1,4 +1,4 @@
-"""The states of an instance, as a table, and who is told when one follows another.
+"""The states of an instance as a table, and the notification of listeners.
 
 ::
 
@@ -9,8 +9,8 @@
                                         STOPPING --> STOPPED
                      (from everywhere, without being asked) --> ERROR
 
-What a worker is at follows from facts (:func:`state_of`), so a state can never contradict them; the
-table says which of them may follow which. Nothing here looks at clocks or waits.
+The state of a worker follows from facts (:func:`state_of`), so it can never contradict them; the
+table defines which state may follow which. Nothing here reads clocks or waits.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ApplicationState(Enum):
-    """What an instance is at.
+    """The state of an instance.
 
     >>> ApplicationState("running").is_over
     False
     """
 
-    #: nothing was started
+    #: not started yet
     CREATED = "created"
-    #: topics are checked, global tables read, the group is being joined
+    #: topics are checked, global tables are read, the worker joins the group
     STARTING = "starting"
-    #: waits for its partitions, or restores and starts some of its tasks; others may run
+    #: waits for partitions, or restores and starts some of its tasks; others may run
     REBALANCING = "rebalancing"
-    #: every task that it was given runs; it may have none, as a spare
+    #: all assigned tasks run; a spare instance has none
     RUNNING = "running"
-    #: it keeps its tasks, and processes nothing
+    #: keeps its tasks, but processes nothing
     PAUSED = "paused"
-    #: commits what is done, and leaves the group
+    #: commits processed records, and leaves the group
     STOPPING = "stopping"
     #: it was stopped
     STOPPED = "stopped"
@@ -54,7 +54,7 @@ class ApplicationState(Enum):
 
     @property
     def is_over(self) -> bool:
-        """Nothing runs any more, or ever will."""
+        """True if nothing runs anymore or ever will."""
         return self in _OVER
 
 
@@ -74,24 +74,24 @@ SUCCESSORS: dict[ApplicationState, frozenset[ApplicationState]] = {
 
 
 class IllegalChange(LogstateError):
-    """An instance was moved to a state it cannot reach: a bug in the library."""
+    """An instance was moved to a state that it cannot reach: a bug in the library."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of the worker, or of all workers together."""
+    """Facts about one worker, or about all workers together."""
 
-    #: the group was joined
+    #: has joined the group
     is_started: bool = False
-    #: the group has said which tasks are here, and all of them run
+    #: the assignment is known, and all its tasks run
     is_settled: bool = False
-    #: nothing is processed, because that was asked for
+    #: processing is paused on request
     is_paused: bool = False
     is_stopping: bool = False
 
 
 def state_of(facts: Facts) -> ApplicationState:
-    """The state of an instance of which these facts are true.
+    """Return the state of an instance with these facts.
 
     >>> state_of(Facts(is_started=True, is_settled=True)).value
     'running'
@@ -106,7 +106,7 @@ def state_of(facts: Facts) -> ApplicationState:
 
 
 def joint(facts: Iterable[Facts]) -> Facts:
-    """What is true of several workers together: it has happened once it has for all of them."""
+    """Combine the facts of several workers: a step is done once all workers have done it."""
     found = list(facts)
     return Facts(
         is_started=bool(found) and all(one.is_started for one in found),
@@ -120,32 +120,33 @@ StateListener: TypeAlias = "Callable[[ApplicationState, ApplicationState], objec
 
 
 class Lifecycle:
-    """The state of an instance, from the first to the last, and those who are told.
+    """The state of an instance from start to end, and its listeners.
 
-    Listeners are told of every change, one change after the other, in the thread that made it: the
-    worker's, but for the first and for an end before any start. A change that comes while another
-    is told is told after it, by whoever is at it. What a listener raises is logged.
+    Listeners are called for each change, one change after the other, in the thread that made it:
+    the worker thread, except for the first change and for an end before any start. If a change is
+    made while listeners are being called, the calling thread also notifies them of that change.
+    Exceptions of listeners are logged.
     """
 
     def __init__(self) -> None:
         self.state = _S.CREATED
         self._listeners: list[StateListener] = []
-        self._untold: deque[tuple[ApplicationState, ApplicationState]] = deque()
-        self._is_telling = False
+        self._pending: deque[tuple[ApplicationState, ApplicationState]] = deque()
+        self._is_notifying = False
         self._lock = threading.Lock()
 
     def listen(self, listener: StateListener) -> None:
-        """Tell this one too, of what comes from now on."""
+        """Add a listener for all further changes."""
         self._listeners = [*self._listeners, listener]
 
     def follow(self, facts: Facts) -> None:
-        """Be what the facts say."""
+        """Change to the state that follows from the facts."""
         self.move_to(state_of(facts))
 
     def move_to(self, state: ApplicationState) -> None:
-        """Change the state, and tell of it. Raises IllegalChange where the table has no such way.
+        """Change the state and notify listeners. Raises IllegalChange if the table forbids it.
 
-        To stay is no change.
+        Moving to the current state is not a change.
         """
         with self._lock:
             before = self.state
@@ -154,23 +155,23 @@ class Lifecycle:
             if state not in SUCCESSORS[before]:
                 raise IllegalChange(f"an instance that is {before.value} cannot be {state.value}")
             self.state = state
-            self._untold.append((before, state))
-            if self._is_telling:
+            self._pending.append((before, state))
+            if self._is_notifying:
                 return
-            self._is_telling = True
-        self._tell()
+            self._is_notifying = True
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         while True:
             with self._lock:
-                if not self._untold:
-                    self._is_telling = False
+                if not self._pending:
+                    self._is_notifying = False
                     return
-                old, new = self._untold.popleft()
+                old, new = self._pending.popleft()
             for listener in self._listeners:
                 try:
                     listener(old, new)
                 except Exception:
                     _LOGGER.exception(
-                        "a state listener failed; it was told of %s -> %s", old.value, new.value
+                        "a state listener failed; it received %s -> %s", old.value, new.value
                     )

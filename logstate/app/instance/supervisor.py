@@ -1,15 +1,16 @@
-"""Which worker processes are started, told to end, and killed, and how it ends. Pure.
+"""Decide which worker processes are started, stopped and killed, and when the instance ends.
 
 ::
 
-    WAITING --start--> RUNNING --it ends--> WAITING (longer each time) ... given up
+        WAITING --start--> RUNNING --it ends--> WAITING (longer each time) ... not restarted
                           |                                                  |
                           +------- stop ------> DRAINING --it ends, or is killed--> ENDED
 
-All are stopped together, or those that are too many: then the others go on, and one that is wanted
-again starts after its end.
+All workers are stopped together, or only surplus ones: then the others continue, and a surplus
+worker that is wanted again starts after its end.
 
-Whoever carries the actions out tells what happened; here nothing waits and nothing is started.
+The caller carries out the actions and reports what happened; nothing here waits or starts a
+process.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from logstate.app.instance.restarts import Restarts
 
 
 class Phase(Enum):
-    """What a worker is at, as its supervisor sees it."""
+    """The phase of a worker as seen by its supervisor."""
 
-    #: it starts when its time has come
+    #: starts when its wait is over
     WAITING = "waiting"
     RUNNING = "running"
-    #: it was told to end
+    #: was asked to stop
     DRAINING = "draining"
-    #: it is not started again
+    #: is not started again
     ENDED = "ended"
 
 
 @dataclass(frozen=True)
 class Action:
-    """What is to be done to the worker of a number."""
+    """An action on the worker of a number."""
 
     kind: Literal["start", "stop", "kill"]
     worker: int
@@ -46,14 +47,14 @@ class _Supervised:
     phase: Phase = Phase.WAITING
     starts_at_ms: float = 0.0
     restarts: Restarts = field(default_factory=Restarts)
-    #: why it ended last; None before that
+    #: why it last ended; None before that
     why: str | None = None
     is_killed: bool = False
-    #: it came later, and has not joined the group yet
+    #: was added later, and has not joined the group yet
     is_new: bool = False
-    #: it is one too many
+    #: is surplus after scaling down
     is_retired: bool = False
-    #: when it is killed, if it still runs then
+    #: when it is killed if it still runs
     drained_by_ms: float | None = None
 
 
@@ -63,19 +64,19 @@ class Supervisor:
     def __init__(self, workers: int) -> None:
         self._workers = [_Supervised() for _ in range(workers)]
         self._drained_by_ms: float | None = None
-        #: why the instance gave up; None while it did not
+        #: why the instance ends; None while it does not
         self.given_up: str | None = None
 
     # ------------------------------------------------------------------ what happened
 
     def ended(self, worker: int, now_ms: float, why: str, *, is_replaced: bool) -> None:
-        """A process is gone. ``is_replaced``: unless it ends too often, another one follows."""
+        """Handle the end of a process. ``is_replaced``: restart it unless it ends too often."""
         one = self._workers[worker]
         one.why = why
         if self.is_stopping or one.is_retired:
             one.phase = Phase.ENDED
             return
-        if one.phase is Phase.DRAINING:  # and is wanted again
+        if one.phase is Phase.DRAINING:  # and it is wanted again
             self._workers[worker] = _Supervised(starts_at_ms=now_ms, is_new=True)
             return
         wait_ms = one.restarts.wait_ms(now_ms) if is_replaced else None
@@ -87,11 +88,11 @@ class Supervisor:
         self.given_up = f"worker {worker} {why}{too_many}"
 
     def joined(self, worker: int) -> None:
-        """It has become a member of the group."""
+        """Record that the worker has joined the group."""
         self._workers[worker].is_new = False
 
     def scale(self, workers: int, now_ms: float, drain_ms: float) -> None:
-        """Have so many: the first ones. One that is too many has ``drain_ms`` to end."""
+        """Change the number of workers. A surplus worker has ``drain_ms`` to end."""
         missing = range(len(self._workers), workers)
         self._workers += [_Supervised(starts_at_ms=now_ms, is_new=True) for _ in missing]
         for number, one in enumerate(self._workers):
@@ -105,7 +106,7 @@ class Supervisor:
                     one.drained_by_ms = None
 
     def stop(self, now_ms: float, drain_ms: float) -> None:
-        """Have every worker end, and kill those that still run after ``drain_ms``."""
+        """Stop all workers, and kill those that still run after ``drain_ms``."""
         by_ms = now_ms + drain_ms
         if self._drained_by_ms is None or by_ms < self._drained_by_ms:
             self._drained_by_ms = by_ms
@@ -113,7 +114,7 @@ class Supervisor:
     # ------------------------------------------------------------------ what to do
 
     def actions(self, now_ms: float) -> list[Action]:
-        """What is to be done now; each is told once."""
+        """Return the actions that are due now; each is returned once."""
         return [
             Action(kind, number)
             for number, one in enumerate(self._workers)
@@ -144,7 +145,7 @@ class Supervisor:
         return any(end is not None and now_ms >= end for end in ends)
 
     def wait_ms(self, now_ms: float) -> float | None:
-        """How long until the next action is due; None where nothing is, unless something happens.
+        """Return how long until the next action is due; None if none is scheduled.
 
         >>> Supervisor(2).wait_ms(0.0)
         0.0
@@ -155,17 +156,19 @@ class Supervisor:
         times += [end for end in ends if end is not None and now_ms < end]
         return max(0.0, min(times) - now_ms) if times else None
 
-    # ------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------ observing
 
     @property
     def is_stopping(self) -> bool:
-        """Every worker is to end."""
+        """True if all workers are to end."""
         return self._drained_by_ms is not None
 
     @property
     def numbers(self) -> list[int]:
-        """The workers that the instance is made of: not those that are about to end, and not those
-        that came later and have not joined yet. Without them it is what it was.
+        """The workers that determine the state of the instance.
+
+        Excludes workers that are about to end and workers that were added later and have not joined
+        yet.
         """
         return [
             number for number, one in enumerate(self._workers) if not (one.is_retired or one.is_new)
@@ -173,25 +176,25 @@ class Supervisor:
 
     @property
     def wanted(self) -> int:
-        """How many there are to be."""
+        """The wanted number of workers."""
         return sum(not one.is_retired for one in self._workers)
 
     def is_ending(self, worker: int) -> bool:
-        """It was told to end, or would be."""
+        """Return True if the worker was asked to stop, or is about to be."""
         return self.is_stopping or self._workers[worker].phase is Phase.DRAINING
 
     @property
     def is_over(self) -> bool:
-        """Every worker has ended for good."""
+        """True if all workers have ended for good."""
         return all(one.phase is Phase.ENDED for one in self._workers)
 
     @property
     def killed(self) -> list[int]:
-        """Those that did not end in time."""
+        """Workers that did not end in time."""
         return [number for number, one in enumerate(self._workers) if one.is_killed]
 
     def waiting(self) -> dict[int, str]:
-        """Workers that are to start again, with why they ended."""
+        """Return the workers that will be restarted, with the reason why they ended."""
         return {
             number: one.why
             for number, one in enumerate(self._workers)

@@ -1,12 +1,11 @@
-"""Whether this process is a worker: then nothing that it imports may start an application.
+"""Mark a process as a worker: modules that it imports must not start an application.
 
-A module that starts one while it is imported would start processes that import it again, without
-end.
+A module that starts one during its import would start processes that import it again, endlessly.
 """
 
 from __future__ import annotations
 
 import threading
 
-#: set in a worker process, before it imports anything of the user's
+#: set in a worker process before it imports user modules
 is_worker = threading.Event()

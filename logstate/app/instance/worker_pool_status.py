@@ -1,6 +1,6 @@
-"""What is known of the workers of an instance that are processes: what each told last.
+"""The state of the worker processes of an instance, from their last reports.
 
-From any thread. Stores are read by asking the worker that has the partition.
+Thread-safe. Stores are read through the worker that has the partition.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _RUNNING = "running"
 
 @dataclass(frozen=True)
 class Instance:
-    """What the workers of an instance have in common."""
+    """Settings that all workers of an instance share."""
 
     application_id: str
     topology: Topology
     workers: int
     uncaught: UncaughtHandler
     restore_listener: RestoreListener | None
-    #: of the local state, which nobody uses while nothing runs
+    #: deletes the local state; only while nothing runs
     clean_up: Callable[[], None]
 
 
 class WorkerPoolStatus:
-    """See the module."""
+    """State of all worker processes of an instance, and reads through them."""
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
         self._instance = instance
@@ -65,8 +65,8 @@ class WorkerPoolStatus:
         self._supervisor = Supervisor(instance.workers)
         self._processes: dict[int, WorkerProcess] = {}
         #: replaced as a whole: readers see one consistent map
-        self._told: dict[int, WorkerStatus] = {}
-        #: static members whose process has ended, and of which the group keeps the place
+        self._statuses: dict[int, WorkerStatus] = {}
+        #: static members whose process has ended and whose membership the group keeps
         self._away: dict[int, tuple[str, str | None]] = {}
         self.changed = threading.Condition()
         self.metrics = MergedMetrics()
@@ -74,13 +74,13 @@ class WorkerPoolStatus:
         self._stopped_by: str | None = None
         self.is_finished = False
 
-    # ------------------------------------------------------------------ looking inside
+    # ------------------------------------------------------------------ observing
 
     def facts(self) -> Facts:
-        """What is true of the workers together."""
-        told = self._told
+        """Return the combined facts of the workers."""
+        statuses = self._statuses
         found = [
-            told[number].report.facts if number in told else Facts()
+            statuses[number].report.facts if number in statuses else Facts()
             for number in self._supervisor.numbers
         ]
         together = joint(replace(facts, is_stopping=False) for facts in found)
@@ -93,70 +93,75 @@ class WorkerPoolStatus:
 
     @property
     def is_assigned(self) -> bool:
-        """The group has told every worker which tasks are its own."""
-        told = self._told
-        return all(n in told and told[n].report.is_assigned for n in self._supervisor.numbers)
+        """All workers have received their assignment."""
+        statuses = self._statuses
+        return all(
+            n in statuses and statuses[n].report.is_assigned for n in self._supervisor.numbers
+        )
 
     @property
     def are_tasks_running(self) -> bool:
-        """There are tasks, each of them runs, and no worker waits for its own."""
+        """There are tasks, all of them run, and no worker waits for an assignment."""
         return self.facts().is_settled and set(self.tasks().values()) == {_RUNNING}
 
     @property
     def count(self) -> int:
-        """How many workers there are to be."""
+        """The wanted number of workers."""
         return self._supervisor.wanted
 
     @property
     def transactional_ids(self) -> list[str]:
-        """Of the producers of the workers that run."""
-        return [one.report.transactional_id for _, one in sorted(self._told.items())]
+        """Transactional ids of the running workers' producers."""
+        return [one.report.transactional_id for _, one in sorted(self._statuses.items())]
 
     @property
     def group_members(self) -> list[tuple[str, str | None]]:
-        """Member id and ``group.instance.id`` of each worker that is one, or is about to be; of a
-        static one also while its process starts again.
+        """Member id and ``group.instance.id`` of each worker that is or will be a member.
+
+        Includes a static member while its process restarts.
         """
         kept = {n: one for n, one in self._away.items() if n in self._supervisor.numbers}
-        told = {n: one.report.member for n, one in self._told.items() if one.report.member}
-        return [one for _, one in sorted({**kept, **told}.items())]
+        reported = {n: one.report.member for n, one in self._statuses.items() if one.report.member}
+        return [one for _, one in sorted({**kept, **reported}.items())]
 
     def standbys(self) -> dict[str, int | None]:
-        """Tasks of other instances that are followed -> offsets that they lack here."""
-        return standbys_of(self._told)
+        """Map standbys of other instances' tasks to their lag in offsets."""
+        return standbys_of(self._statuses)
 
     def tasks(self) -> dict[str, str]:
-        """Task id -> stage."""
-        return {task: told.lag.stage for task, told in tasks_of(self._told).items()}
+        """Map task ids to stages."""
+        return {task: report.lag.stage for task, report in tasks_of(self._statuses).items()}
 
     def lags(self) -> dict[str, TaskLag]:
-        """Task id -> how far it is behind."""
-        return {task: told.lag for task, told in tasks_of(self._told).items()}
+        """Map task ids to lags."""
+        return {task: report.lag for task, report in tasks_of(self._statuses).items()}
 
     def task_reports(self) -> dict[str, TaskReport]:
-        """Task id -> what its worker tells of it."""
-        return tasks_of(self._told)
+        """Map task ids to the reports of their workers."""
+        return tasks_of(self._statuses)
 
     def task_counts(self) -> dict[int, int | None]:
-        """Sub-topology -> its partitions; None before a worker knows."""
+        """Map sub-topologies to partition counts; None before a worker knows the count."""
         subs = self._instance.topology.sub_topologies
         return {sub.id: self.task_count(sub.id) for sub in subs}
 
     def readiness(self, max_age: timedelta | None) -> Health:
-        """Whether local reads of all tasks are answered."""
+        """Report whether local reads of all tasks are answered."""
         ended = self.why_ended()
         if ended is not None:
             return Health(False, ended)
         waiting, now = self._supervisor.waiting(), self._clock.monotonic_ms()
-        return joint_readiness(self._told, self._supervisor.numbers, waiting, now, max_age)
+        return joint_readiness(self._statuses, self._supervisor.numbers, waiting, now, max_age)
 
     def liveness(self) -> Health:
-        """Whether only a new start can help."""
+        """Report whether only a restart helps."""
         ended = self.why_ended()
-        return liveness(ended) if ended else joint_liveness(self._told, self._clock.monotonic_ms())
+        return (
+            liveness(ended) if ended else joint_liveness(self._statuses, self._clock.monotonic_ms())
+        )
 
     def why_ended(self) -> str | None:
-        """Why nothing runs any more; None while it does."""
+        """Return why the application has ended; None while it runs."""
         if not self.is_finished:
             return None
         why = "it was stopped" if self._stopped_by is None else f"it failed: {self._stopped_by}"
@@ -165,7 +170,7 @@ class WorkerPoolStatus:
     # ------------------------------------------------------------------ reading
 
     def store(self, name: str, max_age: timedelta | None, *, standbys: bool = False) -> RoutedStore:
-        """A store, read from whichever worker has the partition."""
+        """Return a store that reads from the worker that has the partition."""
         topology = self._instance.topology
         stores = {**topology.stores, **topology.global_stores}
         spec = stores.get(name)
@@ -186,47 +191,47 @@ class WorkerPoolStatus:
         )
 
     def partitions(self, sub_topology: int, *, standbys: bool = False) -> dict[int, bool]:
-        """Partition -> whether it can be read; of those that a worker here owns, or copies."""
+        """Map partitions owned or copied by a worker here to whether they can be read."""
         if self._is_global(sub_topology):
             return {} if self._any_started() is None else {0: True}
         copied = {t: lag is not None for t, lag in self.standbys().items()} if standbys else {}
-        owned = {task: told.is_readable for task, told in tasks_of(self._told).items()}
+        owned = {task: report.is_readable for task, report in tasks_of(self._statuses).items()}
         found = ((TaskId.parse(task), readable) for task, readable in {**copied, **owned}.items())
         here = {t.partition: readable for t, readable in found if t.sub_topology == sub_topology}
         return dict(sorted(here.items()))
 
     def standby_lag(self, sub_topology: int) -> int:
-        """Offsets that copies here lack."""
+        """Return the lag of the standbys here, in offsets."""
         lags = {TaskId.parse(task): lag or 0 for task, lag in self.standbys().items()}
         return sum(lag for task, lag in lags.items() if task.sub_topology == sub_topology)
 
     def task_count(self, sub_topology: int) -> int | None:
-        """Partitions of a sub-topology; None before it is known."""
+        """Return the partition count of a sub-topology; None before it is known."""
         if self._is_global(sub_topology):
             return 1
-        return task_count(self._told.values(), sub_topology)
+        return task_count(self._statuses.values(), sub_topology)
 
     def age(self, task: TaskId) -> timedelta:
-        """How old the rows of a task are."""
-        told = self._told
-        owner = owner_of(told, str(task))
+        """Return the age of a task's rows."""
+        statuses = self._statuses
+        owner = owner_of(statuses, str(task))
         if owner is None:
             return timedelta(0)
-        ms = age_ms(told[owner], str(task), self._clock.monotonic_ms())
+        ms = age_ms(statuses[owner], str(task), self._clock.monotonic_ms())
         return timedelta(milliseconds=ms)
 
     def read(self, task: TaskId, question: Read) -> Any:
-        """What is read by the worker that owns a task; what is gone through, from it alone."""
+        """Read from the worker that owns a task; rows come in parts from that worker."""
         store = question.store
         self.check(store)
         is_global = self._is_global(task.sub_topology)
-        owner = self._any_started() if is_global else owner_of(self._told, str(task))
+        owner = self._any_started() if is_global else owner_of(self._statuses, str(task))
         if owner is None and question.standbys:
-            owner = copier_of(self._told, str(task))
+            owner = copier_of(self._statuses, str(task))
         one = None if owner is None else self._processes.get(owner)
         if one is None:
             raise StoreUnavailableError(
-                f"store {store!r}: partition {task.partition} is on its way to another worker; try"
+                f"store {store!r}: partition {task.partition} is moving to another worker; try"
                 " again"
             )
         found = one.ask(store, question)
@@ -235,7 +240,7 @@ class WorkerPoolStatus:
         return rows_of(store, found, one) if isinstance(found, Part) else found
 
     def check(self, store: str) -> None:
-        """Raises StoreUnavailableError once nothing runs any more."""
+        """Raise StoreUnavailableError if the application has ended."""
         ended = self.why_ended()
         if ended is not None:
             raise StoreUnavailableError(
@@ -247,6 +252,6 @@ class WorkerPoolStatus:
         return any(sub.id == sub_topology for sub in self._instance.topology.global_sub_topologies)
 
     def _any_started(self) -> int | None:
-        """A worker that has read the global tables: every one that has started."""
-        started = (n for n, one in sorted(self._told.items()) if one.report.facts.is_started)
+        """Return a worker that has read the global tables: any that has started."""
+        started = (n for n, one in sorted(self._statuses.items()) if one.report.facts.is_started)
         return next(started, None)

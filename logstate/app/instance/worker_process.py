@@ -1,8 +1,8 @@
-"""A worker process, seen from the instance that started it.
+"""A worker process as seen by the instance that started it.
 
-It is started with a socket and nothing else; what it is to run is the first thing that it is sent.
-The process imports modules by name and never runs the script of its parent again, so scripts need
-no ``if __name__ == "__main__"``.
+It is started with only a socket; the first message contains the program to run. The process imports
+modules by name and never runs the script of its parent again, so scripts need no ``if __name__ ==
+"__main__"``.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from logstate.app.instance.questions import CloseCursor, Question
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 
-#: a global store makes its first view on request, which may take ten seconds
+#: a global store creates its first view on request, which may take ten seconds
 ANSWER_S = 15.0
 #: from the end of the pipe to the end of the process
 _EXIT_S = 5.0
-#: the number of what nobody waits for
-_NOBODY = -1
+#: the number of a question that expects no answer
+_NO_ANSWER = -1
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd})"
 
 
 class Process(Protocol):
-    """What can be started, watched and killed: a process, or what stands in for one."""
+    """A process, or a test double, that can be started, watched and killed."""
 
     connection: Connection
 
     def how_it_ended(self) -> str | None:
-        """None while it lives."""
+        """Return how the process ended; None while it runs."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it at once."""
 
     def close(self) -> None:
-        """It has ended, or is about to: wait for that, and forget it."""
+        """Wait for a process that has ended or is about to, and release it."""
 
 
 Spawn = Callable[[int], Process]
@@ -58,7 +58,7 @@ class SpawnedProcess:
 
     def __init__(self, module: str) -> None:
         ours, theirs = socket.socketpair()
-        with ours, theirs:  # both, where the process cannot be started
+        with ours, theirs:  # closes both if the process cannot be started
             fd = theirs.fileno()
             path = [place or os.getcwd() for place in sys.path]  # noqa: PTH109  as Python has it
             code = _PROGRAM.format(path=path, module=module, fd=fd)
@@ -89,15 +89,15 @@ class SpawnedProcess:
 
 
 class WorkerProcess:
-    """One life of a worker: the process, its channel, and who waits for its answers."""
+    """One run of a worker: the process, its channel, and pending questions."""
 
     def __init__(self, number: int, process: Process) -> None:
         self.number = number
         self.process = process
         self.channel = Channel(process.connection, f"logstate-worker-{number}")
-        #: which others it was told of
-        self.company: frozenset[int] = frozenset()
-        #: why it failed, where it said so
+        #: the sibling workers that it was notified of
+        self.siblings: frozenset[int] = frozenset()
+        #: the exception that it reported before it failed
         self.failure: Exception | None = None
         self._numbers = itertools.count()
         self._asked: dict[int, Future[tuple[bool, bytes]]] = {}
@@ -106,7 +106,9 @@ class WorkerProcess:
         self._how: str | None = None
 
     def ask(self, store: str, question: Question) -> Any:
-        """Its answer; raises what the read raised there, or StoreUnavailableError without one."""
+        """Return its answer; raise what the read raised, or StoreUnavailableError without an
+        answer.
+        """
         with self._lock:
             if self._how is not None:
                 raise self._gone()
@@ -128,27 +130,27 @@ class WorkerProcess:
             with self._lock:
                 is_to_come = self._asked.pop(number, None) is not None
             if not is_taken and not is_to_come:
-                self.tell(CloseCursor(number))
+                self.send(CloseCursor(number))
         raise StoreUnavailableError(
-            f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
-            " is busy or hangs, and its log says with what. Try again"
+            f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it is"
+            " busy or hangs, and its log shows with what. Try again"
         )
 
-    def tell(self, question: Question) -> None:
-        """Have it hear this; nobody waits for what it says."""
-        self.channel.send("ask", (_NOBODY, dumps(question)))
+    def send(self, question: Question) -> None:
+        """Send a question without waiting for an answer."""
+        self.channel.send("ask", (_NO_ANSWER, dumps(question)))
 
     def answered(self, number: int, is_answer: bool, content: bytes) -> None:
-        """An answer came, or what was raised instead; whoever asked reads it."""
-        with self._lock:  # either this takes the future, or whoever asked has given it up
+        """Pass an answer, or the exception raised instead, to the thread that asked."""
+        with self._lock:  # either this takes the future, or the asking thread has abandoned it
             future = self._asked.pop(number, None)
         if future is not None:
             future.set_result((is_answer, content))
-        elif number != _NOBODY:
-            self.tell(CloseCursor(number))
+        elif number != _NO_ANSWER:
+            self.send(CloseCursor(number))
 
     def close(self, why: str) -> str:
-        """It is gone: tell those who wait. Returns how it ended, as far as that is known."""
+        """Release an ended process and fail pending questions. Returns how it ended, if known."""
         self.process.close()
         with self._lock:
             how = self._how = self.process.how_it_ended() or why
@@ -163,7 +165,7 @@ class WorkerProcess:
             return loads(content)
         except Exception as exc:
             raise StoreError(
-                f"store {store!r}: what worker {self.number} answered was pickled there and cannot"
+                f"store {store!r}: the answer of worker {self.number} was pickled there and cannot"
                 f" be unpickled here: {type(exc).__name__}: {text_of(exc)}. {UNPICKLED_HINT}"
             ) from exc
 

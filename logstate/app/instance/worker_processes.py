@@ -1,7 +1,7 @@
-"""The workers of an instance, each in a process of its own.
+"""The workers of an instance, each in a separate process.
 
-One thread, the one that calls :meth:`WorkerProcesses.run`, starts the processes, reads what they
-tell, and does what the supervisor decides.
+One thread, the one that calls :meth:`WorkerProcesses.run`, starts the processes, reads their
+messages, and carries out the supervisor's decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from logstate.app.instance.worker_process import Spawn, WorkerProcess
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError
-from logstate.restore.restore import RestoreProgress, tell
+from logstate.restore.restore import RestoreProgress, notify
 from logstate.restore.standby_assignor import EMPTY_GROUP, GroupView
 
 _LOGGER = logging.getLogger(__name__)
@@ -34,23 +34,25 @@ _LOGGER = logging.getLogger(__name__)
 #: how long workers may take to commit and leave the group; orchestrators kill after 30 s
 DRAIN_MS = 25_000.0
 _LOOK_S = 1.0
-#: how long one worker is listened to before it is the others' turn, and that of what was decided
+#: how long messages of one worker are read before it is the turn of the others
 _SHARE_MS = 50.0
 
 
 @dataclass(frozen=True)
 class StartCommand:
-    """What a worker process is told first."""
+    """The first message to a worker process."""
 
     number: int
     is_paused: bool
     log_levels: dict[str, int]
-    #: what it runs, as the module of the process understands it
+    #: the pickled program, as the module of the process expects it
     program: bytes
 
 
 class WorkerProcesses(WorkerPoolStatus):
-    """See the module. ``spawn`` starts the process of a number; ``program`` is what it runs."""
+    """Runs worker processes. ``spawn`` starts the process of a number; ``program`` is its
+    program.
+    """
 
     def __init__(
         self, instance: Instance, program: bytes, spawn: Spawn, clock: Clock, lifecycle: Lifecycle
@@ -61,29 +63,29 @@ class WorkerProcesses(WorkerPoolStatus):
         self._lifecycle = lifecycle
         self._is_paused = False
         self._group_view = EMPTY_GROUP
-        #: why all instances of the application are to stop; empty: they are not
+        #: why all instances of the application must stop; empty: they must not
         self.stops_all = ""
-        #: by another instance
+        #: the reason that another instance gave for stopping
         self._ordered: LogstateError | None = None
         self._ordering = threading.Lock()
-        #: how long the workers may take to end; None: nobody has asked for it
+        #: how long the workers may take to end; None: not requested
         self._drain_ms: float | None = None
-        #: how many workers were asked for, as the supervisor does not know yet
+        #: the requested number of workers, until the supervisor receives it
         self._scale: int | None = None
-        #: static members end for good
+        #: static members leave the group for good
         self.leaves_group = False
         self._wakes, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
-        #: taken once more by a thread that a signal interrupts, whose handler calls `stop`
+        #: reentrant: a signal may interrupt a thread that holds it, and its handler calls `stop`
         self._waking = threading.RLock()
 
     # ------------------------------------------------------------------ running
 
     def run(self, first: Callable[[], object] = lambda: None) -> None:
-        """Until all have ended; ``failure`` has the reason where that was not asked for.
+        """Run until all workers have ended; sets ``failure`` if that was not requested.
 
-        Nobody else hears of what is raised in this thread, so what has to be done in it before all
-        else, ``first``, is done here.
+        Exceptions of this thread are not seen elsewhere, so ``first``, which must run in it before
+        anything else, is called here.
         """
         end = ApplicationState.STOPPED
         try:
@@ -107,13 +109,13 @@ class WorkerProcesses(WorkerPoolStatus):
             self._notify()
 
     def stop(self, within: timedelta | None = None, *, leaves_group: bool = False) -> None:
-        """Have all end, and killed if they take longer; safe in signal handlers."""
+        """Stop all workers, and kill them if they take longer; safe in signal handlers."""
         self.leaves_group = self.leaves_group or leaves_group
         self._drain_ms = DRAIN_MS if within is None else within.total_seconds() * 1000
         self._stir()
 
     def scale(self, by: int) -> int:
-        """Have so many more, or fewer; returns how many there are to be. From any thread."""
+        """Add or remove workers; returns the new number. Called from any thread."""
         with self._ordering:
             wanted = (self.count if self._scale is None else self._scale) + by
             if wanted < 1:
@@ -123,24 +125,24 @@ class WorkerProcesses(WorkerPoolStatus):
         return wanted
 
     def _stir(self) -> None:
-        # Not while `release` closes it: its number may be another file's afterwards.
+        # `release` must not close it meanwhile: its number may belong to another file afterwards.
         with self._waking, contextlib.suppress(OSError):
             os.write(self._wake, b"!")
 
     def stop_for(self, reason: LogstateError) -> None:
-        """Have all end as by ``stop``, and fail with the reason then."""
+        """Stop all workers as ``stop`` does, then fail with the reason."""
         self._ordered = reason
         self.stop()
 
     def pause(self, is_paused: bool) -> None:
-        """Process nothing, or go on; workers that start later too."""
-        with self._ordering:  # the order of a worker that starts comes first
+        """Pause or resume processing, also in workers that start later."""
+        with self._ordering:  # a starting worker must receive its start command first
             self._is_paused = is_paused
             for one in list(self._processes.values()):
                 one.channel.send("pause", is_paused)
 
-    def know(self, group_view: GroupView) -> None:
-        """Tell all who is in the group, and who was; workers that start later too."""
+    def update_group_view(self, group_view: GroupView) -> None:
+        """Send the group's present and past members to all workers, including later ones."""
         with self._ordering:
             if group_view == self._group_view:
                 return
@@ -149,7 +151,7 @@ class WorkerProcesses(WorkerPoolStatus):
                 one.channel.send("group_view", group_view)
 
     def release(self) -> None:
-        """Let go of what it takes to be told to stop."""
+        """Close the pipe that wakes the thread."""
         with self._waking:
             wakes, self._wakes, wake, self._wake = self._wakes, -1, self._wake, -1
             for fd in (wakes, wake):
@@ -157,7 +159,7 @@ class WorkerProcesses(WorkerPoolStatus):
                     os.close(fd)
 
     def clean_up(self) -> None:
-        """Delete the local state; nothing runs."""
+        """Delete the local state; only while nothing runs."""
         self._instance.clean_up()
 
     def _turn(self) -> None:
@@ -186,7 +188,7 @@ class WorkerProcesses(WorkerPoolStatus):
             self._processes[number].channel.send("stop", is_for_good)
         else:
             _LOGGER.error(
-                "worker %d did not end in time and is killed; what it had not committed is"
+                "worker %d did not end in time and is killed; its uncommitted records are"
                 " processed again",
                 number,
             )
@@ -195,7 +197,7 @@ class WorkerProcesses(WorkerPoolStatus):
     def _start(self, number: int) -> None:
         try:
             one = self._spawned(number)
-        except Exception as exc:  # noqa: BLE001  no process, file or thread left: it is over soon
+        except Exception as exc:  # noqa: BLE001  out of processes, files or threads for a while
             self._has_ended(number, f"could not be started: {type(exc).__name__}: {exc}")
             return
         with self._ordering:
@@ -228,24 +230,25 @@ class WorkerProcesses(WorkerPoolStatus):
                 self._ended(one)
 
     def _hear(self, one: WorkerProcess) -> None:
-        """What one says within its share of the turn; the next turn goes on with the rest at once.
+        """Read messages of a worker for its share of the turn; the next turn continues at once.
 
-        One that always has more to say would keep the instance from all others, and from its end.
+        Without a limit, a worker with a steady flow of messages would block all others and the
+        stop.
         """
         until_ms = self._clock.monotonic_ms() + _SHARE_MS
         try:
             while one.channel.has_message(0):
-                self._told_by(one, *one.channel.receive())
+                self._handle(one, *one.channel.receive())
                 if self._clock.monotonic_ms() >= until_ms:
                     return
         except (EOFError, OSError):
             self._ended(one)
 
-    def _told_by(self, one: WorkerProcess, kind: str, content: Any) -> None:
+    def _handle(self, one: WorkerProcess, kind: str, content: Any) -> None:
         if kind == "report":
             self._reported(one.number, content)
         elif kind == "metrics":
-            self.metrics.told(one.number, content)
+            self.metrics.update(one.number, content)
         elif kind == "log":
             log_again(one.number, content)
         elif kind == "answer":
@@ -258,19 +261,24 @@ class WorkerProcesses(WorkerPoolStatus):
     def _restored(self, progress: RestoreProgress) -> None:
         listener = self._instance.restore_listener
         if listener is not None:
-            tell(listener, progress)
+            notify(listener, progress)
 
     def _introduce(self) -> None:
-        """Tell each worker which others have joined: the group tells it with its next heartbeat."""
-        joined = {number for number, told in self._told.items() if told.report.facts.is_started}
+        """Send each worker its started siblings; the group notifies it with its next heartbeat."""
+        joined = {
+            number for number, status in self._statuses.items() if status.report.facts.is_started
+        }
         for number, one in self._processes.items():
-            company = frozenset(joined - {number})
-            if one.company != company:
-                one.company = company
-                one.channel.send("company", company)
+            siblings = frozenset(joined - {number})
+            if one.siblings != siblings:
+                one.siblings = siblings
+                one.channel.send("siblings", siblings)
 
     def _reported(self, number: int, report: WorkerReport) -> None:
-        self._told = {**self._told, number: WorkerStatus(self._clock.monotonic_ms(), report)}
+        self._statuses = {
+            **self._statuses,
+            number: WorkerStatus(self._clock.monotonic_ms(), report),
+        }
         self._introduce()
         if report.facts.is_started:
             self._supervisor.joined(number)
@@ -279,10 +287,12 @@ class WorkerProcesses(WorkerPoolStatus):
         if self._processes.get(one.number) is not one:
             return
         del self._processes[one.number]
-        told = self._told.get(one.number)
-        if told is not None and told.report.member is not None and told.report.member[1]:
-            self._away = {**self._away, one.number: told.report.member}
-        self._told = {number: told for number, told in self._told.items() if number != one.number}
+        status = self._statuses.get(one.number)
+        if status is not None and status.report.member is not None and status.report.member[1]:
+            self._away = {**self._away, one.number: status.report.member}
+        self._statuses = {
+            number: status for number, status in self._statuses.items() if number != one.number
+        }
         self._introduce()
         self.metrics.ended(one.number)
         how = one.close("ended")
@@ -292,7 +302,7 @@ class WorkerProcesses(WorkerPoolStatus):
         is_ending, is_replaced = self._supervisor.is_ending(number), True
         if failure is not None:
             why = f"failed: {failure}"
-        if failure is not None and not is_ending:  # what follows was decided before, else
+        if failure is not None and not is_ending:  # otherwise the response was decided before
             response = response_to(self._instance.uncaught, failure)
             is_replaced = response == "replace_worker"
             if response == "stop_application":
@@ -308,8 +318,8 @@ class WorkerProcesses(WorkerPoolStatus):
         given_up = self._supervisor.given_up
         if self.failure is None:
             return LogstateError(
-                f"{given_up}. Look at what the worker logged last, and whether the system killed it"
-                " for its memory"
+                f"{given_up}. Check the last log lines of the worker, and whether the system killed"
+                " it because of its memory use"
             )
         self.failure.add_note(f"the instance ends: {given_up}")
         return self.failure

@@ -1,4 +1,4 @@
-"""``logstate bench``: how many records a second one's own topology takes, on generated input."""
+"""``logstate bench``: measure how many records per second a topology processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from logstate.worker.gc_tuner import gc_tuner
 
 
 class _Wanted(NamedTuple):
-    """What is fed."""
+    """The generated input."""
 
     records: int
     keys: int
@@ -44,42 +44,42 @@ class _Wanted(NamedTuple):
 def bench(
     wanted: Target,
     records: Annotated[
-        int, typer.Option(min=1, help="How many, of all inputs together.")
+        int, typer.Option(min=1, help="Number of records, of all inputs together.")
     ] = 100_000,
-    keys: Annotated[int, typer.Option(min=1, help="How many different ones a topic has.")] = 1_000,
-    seed: Annotated[int, typer.Option(help="Equal seeds make equal records.")] = 1,
+    keys: Annotated[int, typer.Option(min=1, help="Number of different keys per topic.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Equal seeds generate equal records.")] = 1,
     rate: Annotated[
-        int, typer.Option(min=1, help="Records in a second of event time: what windows go by.")
+        int, typer.Option(min=1, help="Records per second of event time, for windows.")
     ] = 1_000,
     inputs: Annotated[
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="Records of your own: a function that yields (topic, key, value[, time in ms]).",
+            help="Your own records: a function that yields (topic, key, value[, time in ms]).",
         ),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(help="One more that exists: of a pattern, or of a sink.")
+        list[str] | None, typer.Option(help="Another existing topic: of a pattern, or of a sink.")
     ] = None,
     broker: Annotated[
-        bool, typer.Option("--broker", help="On a broker that is started here for it.")
+        bool, typer.Option("--broker", help="Use a broker that is started for the measurement.")
     ] = False,
     bootstrap: Annotated[
-        str | None, typer.Option(help="On these brokers, which must not have its topics yet.")
+        str | None, typer.Option(help="Use these brokers, which must not have its topics yet.")
     ] = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Of each topic, on brokers.")] = 4,
-    workers: Annotated[int, typer.Option(min=1, help="As of Application, on brokers.")] = 1,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of topics, on brokers.")] = 4,
+    workers: Annotated[int, typer.Option(min=1, help="As in Application, on brokers.")] = 1,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a topology on made-up records of the types that it declares.
+    """Measure a topology with generated records of its declared types.
 
-    Without a broker: one task at full speed in this process, with its stores in RocksDB. That is
-    what functions, serdes and stores cost. With --broker or --bootstrap: a whole application,
+    Without a broker: one task at full speed in this process, with its stores in RocksDB. This shows
+    the cost of functions, serdes and stores. With --broker or --bootstrap: a whole application,
     exactly once, from its first record to its last.
     """
     if broker and bootstrap is not None:
-        raise ConfigError("--broker starts one; leave out --bootstrap, or --broker")
+        raise ConfigError("--broker starts a broker; leave out --bootstrap or --broker")
     fed = _Wanted(records, keys, seed, rate, None if inputs is None else load_attribute(inputs))
     topology = with_matching_topics(load_topology(wanted), topic or ())
     application_id = f"logstate-bench-{secrets.token_hex(4)}"
@@ -99,8 +99,8 @@ def bench(
                 target: Topology | str = wanted if workers > 1 else topology
                 found = bench_on_brokers(target, topology, application_id, place, made)
         except RecordError as error:
-            raise _unfit(error, inputs) from error
-    _tell(found, as_json=as_json)
+            raise _not_accepted(error, inputs) from error
+    _print(found, as_json=as_json)
 
 
 def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wanted) -> Benched:
@@ -121,19 +121,19 @@ def _fed(read: list[Read], fed: _Wanted) -> Iterator[ProducedRecord]:
     return generated_records(read, fed.records, keys=fed.keys, seed=fed.seed, per_second=fed.rate)
 
 
-def _unfit(error: RecordError, inputs: str | None) -> Exception:
-    """A function that does not know what to do with made-up records."""
+def _not_accepted(error: RecordError, inputs: str | None) -> Exception:
+    """Explain that a function may not accept generated records."""
     if inputs is not None:
         return error
     return ConfigError(
-        f"{str(error).rstrip('.')}. The record was made up from the declared types: where a"
-        " function expects more of it than they say, give records of your own with --inputs"
+        f"{str(error).rstrip('.')}. The record was generated from the declared types: if a"
+        " function expects more than they declare, pass your own records with --inputs"
         " MODULE:FUNCTION"
     )
 
 
-def _tell(found: Benched, *, as_json: bool) -> None:
-    told = {
+def _print(found: Benched, *, as_json: bool) -> None:
+    summary = {
         "records": found.records,
         "seconds": round(found.seconds, 3),
         "records_per_s": round(found.records_per_s),
@@ -143,16 +143,14 @@ def _tell(found: Benched, *, as_json: bool) -> None:
         "dropped": found.dropped,
     }
     if as_json:
-        print_json(told)
+        print_json(summary)
         return
     print_text(
         f"{found.records:,} records in {found.seconds:.2f} s: {found.records_per_s:,.0f} records/s,"
-        f" {told['microseconds_per_record']} µs each"
+        f" {summary['microseconds_per_record']} µs each"
     )
     for name, count in sorted(found.outputs.items()):
         print_text(f"  {count:,} to {name}")
     print_text(f"  {found.changelog_records:,} changes of stores")
     if found.dropped:
-        print_text(
-            f"  {found.dropped:,} dropped: null keys, null values, or late (is --rate as it is?)"
-        )
+        print_text(f"  {found.dropped:,} dropped: null keys, null values, or late (check --rate)")

@@ -1,4 +1,4 @@
-"""A topology as a whole application on brokers, from its first record to its last."""
+"""Run a topology as a whole application on brokers, from its first record to its last."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from logstate.topics.bound_plan import external_topics
 from logstate.topology.plan.plan import Topology
 
 _LOOK_S = 0.02
-#: nothing more came for so long: records of repartition topics are seen after a commit of 0.1 s
+#: the end after this long without records: records of repartition topics follow commits of 0.1 s
 _QUIET_S = 2.0
 _BATCH = 5_000
 
 
 class Place(NamedTuple):
-    """Where and how it runs."""
+    """Where and how the application runs."""
 
     bootstrap: str
     settings: Mapping[str, Any]
     state_dir: Path
     partitions: int
     workers: int
-    #: further topics: of sinks that choose them by record
+    #: additional topics: of sinks that choose the topic by record
     topics: tuple[str, ...]
 
 
@@ -50,10 +50,9 @@ def bench_on_brokers(
     place: Place,
     records: Iterable[ProducedRecord],
 ) -> Benched:
-    """Make its topics, fill them, run the application until nothing is left, remove everything.
+    """Create its topics, fill them, run the application until all is processed, remove everything.
 
-    Raises ConfigError where one of its topics is there already: nothing is added to topics of
-    others, and none is deleted.
+    Raises ConfigError if one of its topics exists: existing topics are neither changed nor deleted.
     """
     cluster = KafkaCluster(place.bootstrap, place.settings)
     admin = cluster.admin()
@@ -64,9 +63,9 @@ def bench_on_brokers(
     if there:
         admin.close()
         raise ConfigError(
-            f"topic {there[0]!r} exists at {place.bootstrap}. A bench makes the topics of the"
-            " topology, fills them with what it made up, and deletes them: give brokers that do not"
-            " have them, or --broker, which starts one for the bench"
+            f"topic {there[0]!r} exists at {place.bootstrap}. A bench creates the topics of the"
+            " topology, fills them with generated records, and deletes them: use brokers that do"
+            " not have them, or --broker, which starts one for the bench"
         )
     try:
         admin.create_topics([NewTopic(name, place.partitions, -1, {}) for name in names])
@@ -102,9 +101,9 @@ def _run(target: Topology | str, application_id: str, place: Place, count: int) 
     )
     with application:
         begun, ended = _watched(application)
-        metrics, told = application.metrics_registry, application.metrics()
+        metrics, snapshot = application.metrics_registry, application.metrics()
         outputs: Counter[str] = Counter()
-        for one in told.get(RECORDS_PRODUCED.name, {}).get("series", ()):
+        for one in snapshot.get(RECORDS_PRODUCED.name, {}).get("series", ()):
             outputs[one["labels"]["topic"]] += int(one["value"])
         changes = int(metrics.total(CHANGELOG_RECORDS.name))
         dropped = int(metrics.total(DROPPED_RECORDS.name))
@@ -112,10 +111,10 @@ def _run(target: Topology | str, application_id: str, place: Place, count: int) 
 
 
 def _watched(application: Application) -> tuple[float, float]:
-    """When it could begin with its first record, and when its last one was processed.
+    """Return when processing could begin, and when the last record was processed.
 
-    Figures come a few times a second, so the first of them may tell of all records: time counts
-    from the last look that found the application not running yet.
+    Metrics are updated a few times a second, so the first value may include all records: time
+    counts from the last check that found the application not running yet.
     """
     begun = ended = time.monotonic()
     has_begun, processed = False, 0.0

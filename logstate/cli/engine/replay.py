@@ -1,8 +1,8 @@
-"""``logstate replay``: what failed in production, once more, on this machine."""
+"""``logstate replay``: run a failed record from production again on this machine."""
 
 from __future__ import annotations
 
-import pdb  # noqa: T100  asked for by --pdb
+import pdb  # noqa: T100  for --pdb
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -18,29 +18,29 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.topology.dsl.topology_target import load_attribute, load_topology
 
-#: exit status where a record fails
+#: exit status if a record fails
 FAILED = 7
 
 
 def replay(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that failed.")],
+    application_id: Annotated[str, typer.Option(help="The id of the application that failed.")],
     bootstrap: Bootstrap,
-    task: Annotated[str, typer.Option(help="As errors name it: 0_1.")],
+    task: Annotated[str, typer.Option(help="Task id as in errors: 0_1.")],
     offset: Annotated[
         str | None,
         typer.Option(
-            help="Only this record: topic-partition@offset; the offset where a task has one input."
+            help="Only this record: topic-partition@offset; with one input the offset is enough."
         ),
     ] = None,
     opens_debugger: Annotated[
-        bool, typer.Option("--pdb", help="Open the debugger where it fails.")
+        bool, typer.Option("--pdb", help="Open the debugger at the failure.")
     ] = False,
     error_handlers: Annotated[
         str | None,
         typer.Option(
             metavar="MODULE:ATTRIBUTE",
-            help="Its ErrorHandlers: what they pass over is passed over.",
+            help="Its ErrorHandlers: records that they skip are skipped.",
         ),
     ] = None,
     renamed: Annotated[
@@ -52,8 +52,8 @@ def replay(
     """Run the records after a task's newest commit on its committed state, until one fails.
 
     State and records are read from the brokers; nothing is written, and no group is joined. A
-    record before the newest commit, such as that of a dead letter, is run alone with --offset,
-    on the state as it is now. Ends with status 7 where a record fails, 0 where none does.
+    record before the newest commit, such as that of a dead letter, is run alone with --offset, on
+    the current state. The exit status is 7 if a record fails, 0 if none does.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     topology = load_topology(wanted)
@@ -71,7 +71,7 @@ def replay(
     for name in replayed.new_stores:
         print_text(
             f"store {name!r} is not stored yet, or under another name: it is empty here; if it was"
-            f" renamed, say --renamed stored={name}",
+            f" renamed, pass --renamed stored={name}",
             is_error=True,
         )
     only = None if offset is None else _position(offset, replayed.inputs)
@@ -107,7 +107,7 @@ def _plain(count: int, failure: Failure | None) -> dict[str, object]:
 def _print(count: int, passed_over: list[str], failure: Failure | None) -> None:
     print_text(f"{count} records were processed")
     if passed_over:
-        print_text(f"passed over by error handlers: {', '.join(passed_over)}")
+        print_text(f"skipped by error handlers: {', '.join(passed_over)}")
     if failure is None:
         print_text("none failed")
         return
@@ -125,26 +125,28 @@ def _handlers(target: str | None) -> ErrorHandlers:
     if found is None:
         return FAIL_ALWAYS
     if not isinstance(found, ErrorHandlers):
-        raise ConfigError(f"--error-handlers {target}: it is {found!r}, and no ErrorHandlers")
+        raise ConfigError(f"--error-handlers {target} must be ErrorHandlers, but is {found!r}")
     return found
 
 
 def _task_id(text: str) -> TaskId:
     sub_topology, _, partition = text.partition("_")
     if not (sub_topology.isdecimal() and partition.isdecimal()):
-        raise ConfigError(f"--task {text!r} is no task: write it as errors do, such as 0_1")
+        raise ConfigError(f"--task {text!r} is not a task id: write it as in errors, such as 0_1")
     return TaskId(int(sub_topology), int(partition))
 
 
 def _position(text: str, inputs: Sequence[TopicPartition]) -> tuple[TopicPartition, int]:
-    """Of one record. Raises ConfigError for a text that is none, and for what is not read here."""
+    """Parse the position of a record. Raises ConfigError for invalid text and unknown
+    partitions.
+    """
     if text.isdecimal() and len(inputs) == 1:
         return inputs[0], int(text)
     where, _, offset = text.rpartition("@")
     topic, _, partition = where.rpartition("-")
     if not (topic and partition.isdecimal() and offset.isdecimal()):
         raise ConfigError(
-            f"--offset {text!r} is no position: write topic-partition@offset, as in"
+            f"--offset {text!r} is not a position: write topic-partition@offset, as in"
             f" {inputs[0].topic}-{inputs[0].partition}@12"
         )
     found = TopicPartition(topic, int(partition))

@@ -1,4 +1,4 @@
-"""A task as its newest commit left it, and the records after it, in this process.
+"""A task in the state of its newest commit, and the records after it, in this process.
 
 Everything is read from outside: no group is joined, nothing is produced, nothing is committed.
 """
@@ -35,11 +35,11 @@ _BATCH = 1_000
 
 
 class Failure(NamedTuple):
-    """Where it stopped."""
+    """The record that failed."""
 
     record: FetchedRecord
     error: Exception
-    #: store -> key -> value, of the record's key
+    #: store -> key -> value, for the record's key
     before: Mapping[str, Mapping[str, str]]
     after: Mapping[str, Mapping[str, str]]
 
@@ -48,7 +48,7 @@ class ReplayedTask:
     """One task, whose commits stay in memory.
 
     Raises ConfigError for a task that the topology does not have, TopicError for a topic that does
-    not exist, RestoreError where a changelog cannot be read.
+    not exist, RestoreError if a changelog cannot be read.
     """
 
     def __init__(
@@ -66,15 +66,15 @@ class ReplayedTask:
         self.plan = _plan(settings, cluster, topology, stored, renamed or {})
         if task_id not in self.plan.task_ids():
             known = ", ".join(map(str, self.plan.task_ids()))
-            raise ConfigError(f"--task {task_id}: there is no such task; there are {known}")
+            raise ConfigError(f"--task {task_id} does not exist; the tasks are {known}")
         self.task_id = task_id
         self.inputs = self.plan.input_partitions(task_id)
-        asked = committed_offsets(settings, stored.application_id, self.inputs)
-        told = {tp.topic: one for tp, one in asked.items()}
-        self.commit = commit_of_task(told, stored.cuts.get(cut_key(task_id)))
+        offsets = committed_offsets(settings, stored.application_id, self.inputs)
+        by_topic = {tp.topic: one for tp, one in offsets.items()}
+        self.commit = commit_of_task(by_topic, stored.cuts.get(cut_key(task_id)))
         times = {
             tp: decode_cut(one.metadata, committed_offset=one.offset or 0).partition_time_ms
-            for tp, one in asked.items()
+            for tp, one in offsets.items()
         }
         self._clock = clock = SystemClock()
         globals_ = _global_stores(self.plan, cluster, error_handlers)
@@ -93,9 +93,9 @@ class ReplayedTask:
             error_handlers=error_handlers,
             initialises=False,
         )
-        #: positions of records that a handler had skipped or dead-lettered
+        #: positions of records that a handler skipped or dead-lettered
         self.passed_over: list[str] = []
-        #: declared stores that nothing is stored of yet
+        #: declared stores without stored rows
         self.new_stores = [
             spec.name
             for spec in sub_topology.stores
@@ -122,7 +122,8 @@ class ReplayedTask:
                 self.task.state.restore(spec.name, writes, (batch[-1].offset() or 0) + 1)
 
     def run(self, *, only: tuple[TopicPartition, int] | None = None) -> tuple[int, Failure | None]:
-        """Process what follows, or the one record; how many went well, and what did not.
+        """Process the following records, or one record; return the number processed and the
+        failure.
 
         A record of each input is read ahead, and the task takes the oldest, as in production.
         Raises ConfigError for a record that is not in its partition.
@@ -146,7 +147,7 @@ class ReplayedTask:
                 return count, None
             try:
                 is_over = self._process_one()
-            except Exception as error:  # noqa: BLE001  it is what was looked for
+            except Exception as error:  # noqa: BLE001  the failure to find
                 return count, self._failed(error, heads)
             for tp in [tp for tp in heads if not self.task.buffered(tp)]:
                 if not self._is_head(tp):
@@ -159,7 +160,9 @@ class ReplayedTask:
             self.task.state.apply()
 
     def _process_one(self) -> bool:
-        """Whether a handler had the record skipped; one that tries again is waited for."""
+        """Process a record; return True if a handler skipped it. Waits for a handler that
+        retries.
+        """
         task = self.task
         before = task.skipped_total + task.dead_letters_total
         task.process(1)
@@ -180,7 +183,7 @@ class ReplayedTask:
             yield from batch
 
     def _failed(self, error: Exception, heads: Mapping[TopicPartition, FetchedRecord]) -> Failure:
-        """The failed record went back into no queue: it is the one that is not there any more."""
+        """Return the failure. The failed record is the one that is in no queue anymore."""
         where = TopicPartition(str(self.task.topic), self.task.partition)
         record = heads.get(where) or next(iter(heads.values()))
         after = self._rows(record.key())
@@ -188,7 +191,7 @@ class ReplayedTask:
         return Failure(record, error, self._rows(record.key()), after)
 
     def _rows(self, raw: bytes | None) -> dict[str, dict[str, str]]:
-        """What the stores have for a record's key, every window of it."""
+        """Return the rows of all stores for a record's key, with all its windows."""
         if raw is None:
             return {}
         source = self._key_of(raw)
@@ -215,21 +218,21 @@ class ReplayedTask:
 def _check_there(partition: TopicPartition, offset: int, bounds: LogBounds) -> None:
     if not bounds.start <= offset < bounds.stable_end:
         raise ConfigError(
-            f"--offset {partition}@{offset} is not there: the partition has the offsets from"
-            f" {bounds.start} to {bounds.stable_end - 1}; what was older is deleted"
+            f"--offset {partition}@{offset} does not exist: the partition has the offsets from"
+            f" {bounds.start} to {bounds.stable_end - 1}; earlier ones were deleted"
         )
 
 
 def _no_record(partition: TopicPartition, offset: int) -> ConfigError:
     return ConfigError(
-        f"--offset {partition}@{offset} is not there: no committed record has this offset. It is"
-        " the end of a transaction, a record of one that was aborted, or compaction removed it."
-        f" `logstate tail {partition.topic}` shows the offsets that there are"
+        f"--offset {partition}@{offset} does not exist: no committed record has this offset. It is"
+        " the end of a transaction, a record of an aborted one, or compaction removed it."
+        f" `logstate tail {partition.topic}` shows the existing offsets"
     )
 
 
 def position_of(record: FetchedRecord) -> str:
-    """As ``--offset`` takes it."""
+    """Return the position of a record in the format of ``--offset``."""
     return f"{record.topic()}-{record.partition()}@{record.offset()}"
 
 
@@ -251,7 +254,7 @@ def _global_stores(
 
 
 def _stored_names(stored: Stored) -> set[str]:
-    """Under which names stores are logged."""
+    """Return the names under which stores are logged."""
     return {str(one.get("logged_as", name)) for name, one in stored.manifest["stores"].items()}
 
 

@@ -1,4 +1,4 @@
-"""``logstate run``: an application of a topology, without a script of its own."""
+"""``logstate run``: run an application of a topology without a script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logstate.cli.shared.stored_state import client_settings
 
 
 class Guarantee(StrEnum):
-    """Of outputs; state is exactly-once in both."""
+    """Guarantee for outputs; state is exactly-once in both."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
@@ -25,18 +25,16 @@ def run(
     target: Target,
     application_id: Annotated[str, typer.Option(help="Names its group, topics and state.")],
     bootstrap: Bootstrap,
-    state_dir: Annotated[Path, typer.Option(help="Local state; made where it is missing.")],
+    state_dir: Annotated[Path, typer.Option(help="Local state; created if missing.")],
     workers: Annotated[int, typer.Option(help="1: a thread; more: processes.")] = 1,
-    guarantee: Annotated[Guarantee, typer.Option(help="Of outputs.")] = Guarantee.EXACTLY_ONCE,
-    serve: Annotated[
-        str | None, typer.Option(help="host:port to answer queries at, over HTTP.")
-    ] = None,
+    guarantee: Annotated[Guarantee, typer.Option(help="For outputs.")] = Guarantee.EXACTLY_ONCE,
+    serve: Annotated[str | None, typer.Option(help="host:port for queries over HTTP.")] = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Run a topology until SIGTERM or Ctrl-C; what was processed is committed before the end.
+    """Run a topology until SIGTERM or Ctrl-C; processed records are committed before the end.
 
-    Everything else has its default: a service that needs other settings, or error handlers, makes
-    an Application itself.
+    All other settings have their defaults: a service that needs other settings, or error handlers,
+    creates an Application itself.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("logstate").setLevel(logging.INFO)

@@ -191,7 +191,7 @@ def test_waiting_for_oneself_is_refused_at_once(cluster: FakeCluster, tmp_path: 
     app.start()
     cluster.produce("in", b"k", b"v", timestamp=1)
     until(lambda: app.state is S.ERROR)
-    with pytest.raises(ProcessingError, match="nothing goes on until that returns"):
+    with pytest.raises(ProcessingError, match="cannot continue until that returns"):
         app.close()
 
 

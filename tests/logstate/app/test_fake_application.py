@@ -178,5 +178,5 @@ def test_an_instance_that_is_spare_is_told_from_one_that_was_not_told_yet(tmp_pa
         spare, busy = (first, second) if first.is_spare else (second, first)
         until(lambda: "running" in busy.tasks().values())
         assert spare.tasks() == {}
-        assert spare.is_ready().reason == "it is spare: every task belongs to another instance"
+        assert spare.is_ready().reason == "it is idle: all tasks belong to other instances"
         assert not busy.is_spare

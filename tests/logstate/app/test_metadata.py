@@ -56,7 +56,9 @@ def test_a_question_that_cannot_be_answered_says_why(tmp_path: Path) -> None:
         until(app, shared(app, 1))
         with pytest.raises(StoreUnavailableError, match="there is no store 'count'; the topology"):
             app.metadata_for_key("count", "k1")
-        with pytest.raises(SerdeError, match="store 'counts': the key 7 is not one of its keys"):
+        with pytest.raises(
+            SerdeError, match="store 'counts': the key 7 does not fit its key serde"
+        ):
             app.metadata_for_key("counts", 7)
         with pytest.raises(StoreUnavailableError, match="no instance claims task 0_99"):
             app.metadata_for_key("counts", "k1", partition=99)

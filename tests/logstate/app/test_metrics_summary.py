@@ -29,8 +29,8 @@ def test_figures_are_sums_over_tasks_and_topics() -> None:
 
 def test_figures_of_processes_are_summed_up_and_those_of_a_dead_one_stay() -> None:
     merged = MergedMetrics()
-    merged.told(0, measured(one_worker(10)))
-    merged.told(1, measured(one_worker(20)))
+    merged.update(0, measured(one_worker(10)))
+    merged.update(1, measured(one_worker(20)))
     assert figures_of(merged) == InstanceMetrics(32, 4, 6, 8, 0.5)
     merged.ended(1)
     assert figures_of(merged) == InstanceMetrics(32, 4, 6, 8, 0.5)

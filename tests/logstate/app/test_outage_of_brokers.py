@@ -180,7 +180,7 @@ def test_one_outage_is_three_lines_at_most(
     served.pass_seconds(2)
     said = [r for r in caplog.records if r.name == "logstate.worker.watchdog"]
     assert [r.levelname for r in said] == ["WARNING", "WARNING", "INFO"]
-    assert "1 tasks of this instance stand still" in said[0].getMessage()
+    assert "1 tasks of this instance are blocked" in said[0].getMessage()
     assert all(r.levelno < logging.CRITICAL for r in caplog.records)
 
 

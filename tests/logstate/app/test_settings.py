@@ -243,7 +243,7 @@ def test_a_handler_is_no_handlers() -> None:
         (lambda: ErrorHandlers(processing=cast("Any", "skip")), "processing handler must be fail"),
         (lambda: ErrorHandlers(processing=cast("Any", retry)), r"Write retry\(3, backoff="),
         (lambda: ErrorHandlers(production=cast("Any", lambda: None)), "failed record alone"),
-        (lambda: ErrorHandlers(production=dead_letter), "no topic for such records"),
+        (lambda: ErrorHandlers(production=dead_letter), "no dead letter topic"),
         (lambda: ErrorHandlers(dead_letter_topic=cast("Any", 5)), "dead_letter_topic must be"),
         (lambda: ErrorHandlers(on_skip=cast("Any", "kep")), "on_skip must be 'rollback' or 'keep'"),
         (lambda: retry(0, backoff=timedelta(1)), "attempts of retry.* at least 1; got 0"),

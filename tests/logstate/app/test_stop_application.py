@@ -63,7 +63,7 @@ def test_all_others_commit_and_end_with_the_reason(tmp_path: Path) -> None:
     ended(second)
     with pytest.raises(ProcessingError, match="poison"):
         victim.close()
-    with pytest.raises(LogstateError, match=r"asked all instances .* to stop, after .*poison"):
+    with pytest.raises(LogstateError, match=r"requested that all instances .* stop, after .*poison"):
         other.close()
     assert first.state is second.state is ApplicationState.ERROR
     # Its last words may come later than a stop waits for them.
@@ -97,5 +97,5 @@ def test_others_go_on_where_the_instance_alone_was_to_stop(tmp_path: Path) -> No
 
 
 def test_it_needs_instances_that_know_of_each_other(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs instances that know of each other"):
+    with pytest.raises(ConfigError, match="needs instances that know each other"):
         instance(cluster_with(), tmp_path, uncaught_exception_handler="stop_application")

@@ -90,7 +90,7 @@ def test_a_function_that_expects_more_than_its_type_says_is_told_of_inputs_of_on
 ) -> None:
     assert failing("benched_shop:numbers", monkeypatch=monkeypatch) == 1
     told = capsys.readouterr().err
-    assert "made up from the declared types" in told
+    assert "generated from the declared types" in told
     assert "--inputs MODULE:FUNCTION" in told
     given = ("--inputs", "benched_shop:texts", "--records", "50", "--json")
     answer = bench("benched_shop:numbers", *given)

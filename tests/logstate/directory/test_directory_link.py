@@ -234,6 +234,6 @@ def test_without_a_token_one_record_of_a_stranger_stops_nobody(
     until(a, lambda: a.trouble is None)
     forge(cluster, InstanceEntry("evil", "http://evil:1", 9, 50, stops_all="evil"))
     until(a, lambda: a.known.has_heard("evil"))
-    patience.until(lambda: "its writer is not known" in caplog.text)
+    patience.until(lambda: "its writer is unknown" in caplog.text)
     assert not heard
     a.stop()

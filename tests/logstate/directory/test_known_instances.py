@@ -46,8 +46,9 @@ def test_the_owner_of_a_task_is_who_claims_it() -> None:
     log.write("a", entry("a", t0_0=1))
     log.write("b", entry("b", t0_1=1))
     assert (log.owner("0_0"), log.owner("0_1")) == ("a", "b")
-    assert "no instance claims task 0_2; heard of lately: http://a:1, http://b:1" in log.owner(
-        "0_2"
+    assert (
+        "no instance claims task 0_2; instances with recent heartbeats: http://a:1, http://b:1"
+        in log.owner("0_2")
     )
     assert log.known.task_count(0, 0) == 4
 
@@ -57,7 +58,7 @@ def test_an_entry_counts_no_more_after_missed_heartbeats_of_the_readers_clock() 
     log.write("a", entry("a", t0_0=1), now_ms=100)
     assert log.owner("0_0", 100 + MISSED_MAX * BEAT_MS) == "a"
     gone = log.owner("0_0", 101 + MISSED_MAX * BEAT_MS)
-    assert "task 0_0 was with http://a:1, which has not been heard of for 5.0 s" in gone
+    assert "task 0_0 was with http://a:1, which has not been heard from for 5.0 s" in gone
     log.write("a", entry("a", t0_0=1), now_ms=9_000)
     assert log.owner("0_0", 9_000) == "a"
 

@@ -121,7 +121,7 @@ def test_those_of_worker_processes_are_summed_up_and_stay_when_one_is_gone() -> 
     own(two, "0_1").counter("taxed_total", "Orders with tax.").add(4)
     one.counter(COMMITS, worker="0").add(1)
     for number, metrics in ((0, one), (1, two)):
-        merged.told(number, pickle.loads(pickle.dumps(figures_of(metrics))))
+        merged.update(number, pickle.loads(pickle.dumps(figures_of(metrics))))
     merged.ended(0)
 
     assert merged.total("taxed_total") == 9
@@ -135,8 +135,8 @@ def test_a_process_that_means_something_else_by_a_name_is_left_out() -> None:
     merged, one, two = MergedMetrics(), Metrics(), Metrics()
     own(one).counter("taxed_total", "Orders with tax.").add(2)
     own(two).counter("taxed_total", "Other orders.").add(3)
-    merged.told(0, figures_of(one))
-    merged.told(1, figures_of(two))
+    merged.update(0, figures_of(one))
+    merged.update(1, figures_of(two))
     assert merged.total("taxed_total") == 2
 
 

@@ -127,7 +127,7 @@ def test_there_is_no_dead_letter_of_a_global_record_and_the_log_says_so(
     )
     assert run(declare(), handlers) == ["a:3", "b:2"]
     assert "partition=0, offset=2" in caplog.text
-    assert "is left out of a global store" in caplog.text
+    assert "is skipped in a global store" in caplog.text
 
 
 @both

@@ -245,7 +245,7 @@ def test_whoever_knows_how_keys_are_placed_is_told_that_a_row_is_nowhere(tmp_pat
                 rows.get(here)
             assert app.store("counts", placed_by="murmur2").get(here) is None
             assert app.remote_store("counts").get(here) is None
-            with pytest.raises(ConfigError, match="'crc32' is not known"):
+            with pytest.raises(ConfigError, match="unknown placed_by='crc32'"):
                 app.store("counts", placed_by="crc32")  # type: ignore[arg-type]
 
 

@@ -86,7 +86,7 @@ def test_an_old_copy_of_the_directory_is_of_another_commit(cluster: FakeCluster)
     disk = ran(cluster, "a")
     old = copy_of(disk)
     ran(cluster, "b", disk=disk)
-    assert "are missing: those are of another commit" in refusal(cluster, disk=old)
+    assert "are missing: the rows belong to another commit" in refusal(cluster, disk=old)
     assert counts(started(cluster, disk=disk), "local") == {"a": 1, "b": 1}
 
 
@@ -151,7 +151,7 @@ def test_rows_of_an_instance_that_lost_the_task_meanwhile_are_of_another_time(
     first = ran(cluster, "a", "b", name="first")
     second = ran(cluster, "a", name="second", on_state_loss="continue")
     found = refusal(cluster, name="first", disk=first)
-    assert "are missing: those are of another commit" in found
+    assert "are missing: the rows belong to another commit" in found
     rig = started(cluster, name="second", disk=second)
     assert counts(rig, "local") == {"a": 1}
     rig.stop()

@@ -216,7 +216,7 @@ def test_a_refusal_says_where_rows_are_that_were_given_up_before(cluster: FakeCl
     rig.commit()
     lose_beginning(cluster, -1)
     damage = StoreCorruptedError("block 7 is damaged", rig.tasks["0_0"].task.state.path)
-    rig.worker._live.rows.give_up(rig.tasks["0_0"], damage)
+    rig.worker._live.rows.discard(rig.tasks["0_0"], damage)
     rig.tasks["0_0"].move_to(Stage.ASSIGNED)
     moved = "The local rows of the task were moved to quarantine/0_0, because block 7 is damaged"
     with pytest.raises(RestoreError, match=moved):
@@ -351,7 +351,7 @@ def test_a_standby_does_not_follow_a_log_without_its_beginning(
     second = followed(cluster, first)
     second.turn(8)
     assert not second.worker.followed.tasks
-    (warning,) = [r.message for r in caplog.records if "cannot be followed" in r.message]
+    (warning,) = [r.message for r in caplog.records if "standby of task" in r.message]
     assert "it starts at offset 2, and committed state needs its records from offset 0" in warning
 
 
@@ -370,7 +370,7 @@ def test_a_standby_that_misses_deleted_records_keeps_its_rows_and_follows_no_mor
     second.turn(8)
     assert not second.worker.followed.tasks
     assert second.disk.destroyed == []
-    assert "cannot be followed" in caplog.text
+    assert "standby of task" in caplog.text
     assert "were not changed, but cannot be used" in caplog.text
 
 

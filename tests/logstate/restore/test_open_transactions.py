@@ -91,7 +91,7 @@ def test_nobody_waits_for_one_that_is_known_to_be_dead(
     heir.turn()
 
     assert cluster.transactions.open_transactions() == []
-    assert "app-dead is fenced: it ended without a word, and its tasks are here" in caplog.text
+    assert "app-dead is fenced: it stopped without leaving, and its tasks are here" in caplog.text
     heir.until_running("0_0")
     heir.turn(5)
     assert caplog.text.count("is fenced:") == 1
@@ -208,8 +208,8 @@ def test_a_worker_does_not_fence_itself_and_says_what_it_waits_for(
     look(again, 8)
     assert (
         "task 0_0 has waited 10 s for an open transaction: app-counts-changelog-0 can be read to 2"
-        " of 3. Its partitions were last committed by this worker, or by nobody who left a name."
-        in caplog.text
+        " of 3. Its partitions were last committed by this worker, or by a program that left no"
+        " name." in caplog.text
     )
     assert "find-hanging" not in caplog.text
     look(again, 40)

@@ -87,7 +87,7 @@ def test_a_row_whose_time_was_the_partitions_comes_back_with_its_records() -> No
 
 
 def without(price: int, given: Any) -> Callable[..., Any]:
-    """An extractor that has no time for records of a price."""
+    """An extractor that returns no timestamp records of a price."""
 
     def time_of(key: str, value: int, timestamp: int, partition_time: int) -> Any:
         if value != price:
@@ -117,7 +117,7 @@ def test_a_record_without_a_time_that_was_left_out_does_not_end_the_restore(
         driver.crash(loses_disk=True)
 
         assert [driver.store("prices").get(key) for key in "abc"] == before
-    told = [text for text in caplog.messages if "has no time for" in text]
+    told = [text for text in caplog.messages if "returns no timestamp" in text]
     assert len(told) == 1
     assert "store 'prices'" in told[0]
     assert "without.<locals>.time_of" in told[0]
@@ -319,7 +319,7 @@ def test_what_would_be_rolled_back_now_and_be_there_after_a_restore_is_refused(
 ) -> None:
     topology = failing_below_a_table("all")
     rolling_back = ErrorHandlers(**handlers)
-    with pytest.raises(ConfigError, match="'prices', and be in it again after a restore"):
+    with pytest.raises(ConfigError, match="'prices', but be in it again after a restore"):
         TopologyTestDriver(topology, error_handlers=rolling_back)
     with pytest.raises(ConfigError, match=r"on_skip='keep'.*reuse_source_topics"):
         Application(

@@ -62,8 +62,10 @@ def test_a_restore_whose_log_lost_its_tail_reaches_the_end_that_the_log_has_now(
     send(cluster, "a")
     rig.commit()
     assert outputs(cluster) == [("a", "1"), ("b", "1"), ("a", "2")]
-    story = f"task 0_0: {LOG} lost its tail: it ends at {end}, and its restore, at {end}, was to"
-    assert f"{story} reach {end + 3}" in caplog.text
+    story = (
+        f"task 0_0: {LOG} was truncated: it ends at {end}, but its restore, at offset {end}, has"
+    )
+    assert f"{story} the target {end + 3}" in caplog.text
 
 
 def test_a_log_that_lost_what_the_cut_says_it_holds_stops_the_application(
@@ -131,5 +133,5 @@ def test_a_standby_whose_log_lost_its_tail_keeps_its_rows_and_says_what_is_missi
     second.turn(8)
     assert not second.worker.followed.tasks
     assert second.disk.destroyed == []
-    assert f"task 0_0: ['{LOG}'] lost their tails" in caplog.text
+    assert f"task 0_0: ['{LOG}'] were truncated" in caplog.text
     assert "it ends at 1, but the committed offsets belong to position 2" in caplog.text

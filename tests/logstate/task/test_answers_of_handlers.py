@@ -98,7 +98,7 @@ def test_a_letter_that_fails_itself_does_not_come_back_for_ever(declare: Any, va
     handlers = ErrorHandlers(dead_letter, dead_letter, dead_letter, dead_letter_topic="in")
     with (
         TopologyTestDriver(topology_of(declare), error_handlers=handlers) as driver,
-        pytest.raises(ConfigError, match="would come back here, and fail for ever") as refused,
+        pytest.raises(ConfigError, match="would come back here and fail forever") as refused,
     ):
         driver.pipe_raw("in", b"k", value, 1)
     assert "offset=0" in str(refused.value)

@@ -171,7 +171,7 @@ def test_a_line_says_where_and_another_comes_after_a_minute(
     assert first == (
         f"task 0_0: node {node!r} dropped the record at 'in', partition 0, offset 1, timestamp 85:"
         " its window had closed: the grace was 8 ms too short. 1 dropped since the last such line,"
-        " 1 in all (metric dropped_records_total, reason 'late'; said at most once a minute)"
+        " 1 in all (metric dropped_records_total, reason 'late'; logged at most once a minute)"
     )
     assert "offset 4" in told(caplog)[1]
     assert "18 ms too short. 3 dropped since the last such line, 4 in all" in told(caplog)[1]

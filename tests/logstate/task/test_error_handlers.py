@@ -135,7 +135,7 @@ def test_the_first_of_many_skipped_records_is_told_and_the_others_are_counted(
     first, second = (record.getMessage() for record in caplog.records)
     assert "topic='in', partition=0, offset=0" in first
     assert "is skipped: deserialization failed, error: unpack requires" in first
-    assert second.endswith("(3 since this was told last)")
+    assert second.endswith("(3 since the last message)")
 
 
 def test_a_handler_sees_the_bytes_the_place_and_the_error() -> None:
@@ -240,4 +240,4 @@ def test_dead_letters_are_told_with_their_place_and_cause_but_not_each(
     assert "topic='in', partition=0, offset=0" in first
     assert "processing failed, ValueError: cannot use bad" in first
     assert "offset=3" in second
-    assert "3 since this was told last" in second
+    assert "3 since the last message" in second

@@ -126,7 +126,7 @@ def test_the_dead_letter_is_the_record_of_the_result() -> None:
 
 @pytest.mark.parametrize("run", [driven, clustered])
 def test_without_a_handler_the_error_names_record_node_and_function(run: Any) -> None:
-    with pytest.raises(ProcessingError, match="held back for the commit failed") as caught:
+    with pytest.raises(ProcessingError, match="buffered for the commit failed") as caught:
         run(counted(raises), "commit", ErrorHandlers())
     error = caught.value
     assert error.topic == "in"

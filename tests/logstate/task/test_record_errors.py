@@ -35,7 +35,7 @@ def test_bytes_that_do_not_decode(part: str) -> None:
     assert str(error).startswith(f"the {part} of a record does not decode")
     assert "topic 'orders', partition 3, offset 41, task 1_3, source 'orders-source'" in str(error)
     assert "expected 8 bytes" in str(error)
-    assert "Nothing past this record was committed; correct the serde" in str(error)
+    assert "This record and later ones were not committed; correct the serde" in str(error)
     assert (error.topic, error.partition, error.offset) == ("orders", 3, 41)
     assert (error.task, error.node, error.function) == ("1_3", "orders-source", None)
 

@@ -90,7 +90,7 @@ def test_going_on_processes_every_record_that_is_there_and_logs_an_error(
     assert len(errors) == 1
     assert "task 0_0: input in-0: offset 2 is committed, but the log holds 4 to 6" in errors[0]
     assert "Records 2 to 3 were not processed and are gone" in errors[0]
-    assert "reads on at offset 4" in errors[0]
+    assert "continues at offset 4" in errors[0]
     assert "are replayed" not in caplog.text
     assert rig.total("input_records_lost_total", topic="in") == 2
     assert cluster.committed_offset("app", "in") == 6

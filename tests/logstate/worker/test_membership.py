@@ -136,8 +136,8 @@ def test_members_of_the_jvm_library_are_waited_for_and_told_of_once(
         rig.clock.advance(2_000)
     rig.until_running("0_0", "0_1")
     (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert "group 'app' has members of another kind: the group id does not exist" in said
-    assert "session time-out" in said
+    assert "group 'app' has members that use another protocol: the group id does not exist" in said
+    assert "session timeout" in said
     assert rig.steps.count("wait_for_group") == 10
 
 

@@ -52,7 +52,10 @@ def test_the_same_changelog_of_two_applications(
     with pytest.raises(RestoreError) as raised:
         WorkerRig(cluster, counted(store), application_id=ours).start().until_running()
     said = str(raised.value)
-    assert f"Changelog 'shop-eu-n-changelog' may be another's: application '{theirs}'" in said
+    assert (
+        f"Changelog 'shop-eu-n-changelog' may belong to another application: application '{theirs}'"
+        in said
+    )
     assert f"has the same topic for a store '{their_store}'" in said
     assert f"`logstate reset` would delete the state of '{theirs}'" in said
 

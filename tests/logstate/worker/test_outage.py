@@ -82,7 +82,7 @@ def test_an_idle_instance_notices_brokers_that_fall_silent() -> None:
     story = well()
     story.look(answers=False, times=10)
     assert story.levels() == ["WARNING"]
-    assert "they are silent" in story.notes[0].text
+    assert "no answer" in story.notes[0].text
 
 
 def test_one_question_without_an_answer_and_without_a_reason_is_not_believed() -> None:

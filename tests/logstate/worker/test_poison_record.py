@@ -148,7 +148,9 @@ def test_the_handler_may_still_stop_the_application_and_the_record_is_named(
 
     rig = running(cluster, remember)
     put(cluster, ("a", "1"), ("b", BIG), ("c", "3"))
-    with pytest.raises(ProductionError, match="what came of the record at 'in', partition 0, offs"):
+    with pytest.raises(
+        ProductionError, match="the result of the record at 'in', partition 0, offs"
+    ):
         settle(rig)
     (record,) = heard
     assert record.source is not None

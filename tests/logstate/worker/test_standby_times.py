@@ -57,7 +57,7 @@ def test_a_copy_opened_while_ends_are_asked_for_is_not_noted_as_newer_than_it_is
 
     def turn() -> None:
         first.clock.advance(1)
-        run_steps(standbys.turn(0.0, beside=True))
+        run_steps(standbys.turn(0.0, busy=True))
         assert records_missing(cluster, standbys) == []
 
     write(first)

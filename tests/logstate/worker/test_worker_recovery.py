@@ -238,7 +238,7 @@ def test_errors_of_the_brokers_are_outlasted_however_many_there_are(
     assert rig.total("transactions_aborted_total") == 30
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
     assert len(told) >= 1
-    assert "6 transactions in a row failed, and nothing was committed in between" in told[0]
+    assert "6 transactions in a row failed without a commit in between" in told[0]
     assert str(error) in told[0]
 
 

@@ -15,7 +15,7 @@ from tests.simulation.slow_functions import SlowFunctions
 @scenario_bug(DeadLetters.of)
 def a_refused_record_leaves_no_dead_letter(patch: Patch) -> None:
     """What is skipped in a replay is counted, and its dead letter is not sent."""
-    old = "self._decisions.carry_out(decision, self._told(record, error), source)"
+    old = "self._decisions.carry_out(decision, self._describe(record, error), source)"
     new = "self._task.skipped_total += 1"
     edit(patch, RefusedResults, "carry_out", old, new)
 

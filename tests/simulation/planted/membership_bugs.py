@@ -168,10 +168,10 @@ def committed_offsets_are_remembered(patch: Patch) -> None:
     prepare = TaskStarter.prepare
 
     def wrong(
-        self: TaskStarter, tasks: list[OwnedTask], *, beside: list[OwnedTask]
+        self: TaskStarter, tasks: list[OwnedTask], *, running: list[OwnedTask]
     ) -> Steps[list[OwnedTask]]:
         known = self.__dict__.setdefault("known_offsets", {})
-        steps = prepare(self, tasks, beside=beside)
+        steps = prepare(self, tasks, running=running)
         result = None
         try:
             step = next(steps)

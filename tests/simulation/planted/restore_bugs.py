@@ -109,8 +109,10 @@ def tasks_run_before_they_are_restored(patch: Patch) -> None:
     """A source is read on before its stores are at their targets."""
     prepare = TaskStarter.prepare
 
-    def wrong(self: TaskStarter, tasks: Sequence[OwnedTask], *, beside: Sequence[OwnedTask]) -> Any:
-        prepared = yield from prepare(self, tasks, beside=beside)
+    def wrong(
+        self: TaskStarter, tasks: Sequence[OwnedTask], *, running: Sequence[OwnedTask]
+    ) -> Any:
+        prepared = yield from prepare(self, tasks, running=running)
         for owned in prepared:
             for target in owned.targets:
                 target.target = 0

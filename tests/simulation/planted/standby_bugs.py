@@ -40,8 +40,8 @@ def a_standby_takes_what_was_aborted(patch: Patch) -> None:
         del is_committed
         return read(log, position, count, is_committed=False)
 
-    def wrong(self: Restorer, *arguments: Any, beside: bool = False) -> Any:
-        steps = poll(self, *arguments, beside=beside)
+    def wrong(self: Restorer, *arguments: Any, busy: bool = False) -> Any:
+        steps = poll(self, *arguments, busy=busy)
         is_standby = self._steps["poll"] == "standby_poll"
         result = None
         while True:

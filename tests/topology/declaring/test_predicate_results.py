@@ -204,7 +204,7 @@ def test_an_error_handler_has_to_decide(result: str) -> None:
     handlers = ErrorHandlers(processing=answer)
     with (
         TopologyTestDriver(builder.build(), error_handlers=handlers) as driver,
-        pytest.raises(ConfigError, match="it has to return a Decision"),
+        pytest.raises(ConfigError, match="it must return a Decision"),
     ):
         driver.pipe("in", "k", "v")
 

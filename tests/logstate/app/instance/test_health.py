@@ -53,9 +53,9 @@ def test_one_that_has_ended_is_neither_ready_nor_live(instance: Instance) -> Non
 
 def test_a_new_member_waits_for_its_first_assignment_but_not_for_ever(instance: Instance) -> None:
     instance.observer.started()
-    assert instance.ready() == Health(False, "the group has not given it any partitions yet")
+    assert instance.ready() == Health(False, "the group has not assigned any partitions to it yet")
     instance.now_ms += 15_000
-    assert instance.ready() == Health(True, "it is spare: every task belongs to another instance")
+    assert instance.ready() == Health(True, "it is idle: all tasks belong to other instances")
 
 
 def test_a_member_that_was_given_nothing_is_ready(instance: Instance) -> None:
@@ -78,4 +78,4 @@ def test_one_that_is_cut_off_is_ready_until_what_it_has_is_too_old(instance: Ins
     instance.now_ms += 20_000
     assert instance.ready()
     assert instance.ready(max_age_s=20)
-    assert instance.ready(max_age_s=19).reason == "what it has is 20.0 s old, max_age allows 19 s"
+    assert instance.ready(max_age_s=19).reason == "its data is 20.0 s old, max_age allows 19 s"

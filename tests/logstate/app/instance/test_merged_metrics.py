@@ -22,7 +22,7 @@ def worker(commits: int = 0, consumed: int = 0, lag: int | None = None) -> Metri
 
 
 def tell(merged: MergedMetrics, number: int, metrics: Metrics) -> None:
-    merged.told(number, loads(dumps(figures_of(metrics))))
+    merged.update(number, loads(dumps(figures_of(metrics))))
 
 
 @pytest.fixture

@@ -101,7 +101,11 @@ def test_it_is_ready_once_every_worker_is() -> None:
     ("workers", "waiting", "reason"),
     [
         ({0: told()}, {}, "worker 1 has not started"),
-        ({0: told()}, {1: "was killed by SIGKILL"}, "was killed by SIGKILL, and starts again"),
+        (
+            {0: told()},
+            {1: "was killed by SIGKILL"},
+            "was killed by SIGKILL, and is being restarted",
+        ),
         ({0: told(), 1: told(ready=Health(False, "tasks wait"))}, {}, "worker 1: tasks wait"),
     ],
 )
@@ -118,7 +122,7 @@ def test_answers_grow_older_after_they_were_told() -> None:
     second = timedelta(seconds=1)
     assert ready(both, max_age=second, now_ms=1_000.0)
     late = ready(both, max_age=second, now_ms=1_100.0)
-    assert late == Health(False, "what it has is 1.0 s old, max_age allows 1 s")
+    assert late == Health(False, "its data is 1.0 s old, max_age allows 1 s")
 
 
 @pytest.mark.parametrize("at_ms", [1.0, 9.0])
@@ -145,7 +149,7 @@ def test_it_is_live_while_every_worker_is_and_says_something() -> None:
     assert joint_liveness(both, SILENCE_MS)
     assert joint_liveness({}, SILENCE_MS), "those that died are started again"
     silent = joint_liveness(both, SILENCE_MS + 1_000)
-    assert silent == Health(False, "worker 0 has said nothing for 31 s")
+    assert silent == Health(False, "worker 0 has not reported for 31 s")
     hanging = {0: told(0.0), 1: told(0.0, live=Health(False, "a call hangs"))}
     assert joint_liveness(hanging, 0.0) == Health(False, "worker 1: a call hangs")
 

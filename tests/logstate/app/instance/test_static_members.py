@@ -22,7 +22,7 @@ def test_static_members_are_told_of_until_one_is_removed(
         assert rig.workers.scale(1) == 3
         rig.until(lambda: rig.workers.are_tasks_running and len(rig.workers.group_members) == 3)
         assert rig.workers.scale(-1) == 2
-        rig.until(lambda: len(rig.workers._told) == 2)
+        rig.until(lambda: len(rig.workers._statuses) == 2)
         names = [instance_id for _, instance_id in rig.workers.group_members]
         rig.alive[1].kill()
         rig.until(lambda: told.append(rig.workers.group_members) or rig.lives[1] == 2)

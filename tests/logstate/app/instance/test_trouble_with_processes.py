@@ -68,8 +68,8 @@ def test_a_worker_that_always_has_more_to_say_keeps_nobody_from_anything(rig: Ri
 
     channel.receive, channel.has_message = a_line, always  # type: ignore[method-assign]
     assert said.wait(PATIENCE_S)
-    before = rig.workers._told[1].at_ms
-    rig.until(lambda: rig.workers._told[1].at_ms > before)
+    before = rig.workers._statuses[1].at_ms
+    rig.until(lambda: rig.workers._statuses[1].at_ms > before)
     rig.workers.stop()
     rig.thread.join(PATIENCE_S)
     assert rig.lifecycle.state is S.STOPPED
@@ -180,7 +180,7 @@ def test_a_worker_that_fails_while_it_is_removed_stops_nobody_else(
 
     with Rig(cluster, tmp_path, counted, uncaught_exception_handler="stop_application") as rig:
         rig.until_running()
-        removed = rig.workers._told[1].report.transactional_id
+        removed = rig.workers._statuses[1].report.transactional_id
         monkeypatch.setattr(Worker, "_close", failing)
         rig.workers.scale(-1)
         rig.until(lambda: len(rig.workers._processes) == 1)

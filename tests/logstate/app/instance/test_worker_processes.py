@@ -76,7 +76,7 @@ def test_the_workers_share_the_tasks_and_are_one_instance(
         cluster.wait_for_records("out", 80, PATIENCE_S)
         rig.until(lambda: rig.lifecycle.state is S.RUNNING)
         assert rig.workers.tasks() == dict.fromkeys(["0_0", "0_1", "0_2", "0_3"], "running")
-        assert all(told.report.tasks for told in rig.workers._told.values())
+        assert all(told.report.tasks for told in rig.workers._statuses.values())
         assert len(set(rig.workers.transactional_ids)) == 2
         assert rig.workers.readiness(None)
         assert rig.workers.liveness()
@@ -94,7 +94,7 @@ def test_workers_come_and_go_and_the_instance_is_ready_all_the_while(
         rig.until_running()
         assert rig.workers.scale(2) == 4
         assert rig.workers.readiness(None)
-        tasks = lambda: [len(told.report.tasks) for told in rig.workers._told.values()]  # noqa: E731
+        tasks = lambda: [len(told.report.tasks) for told in rig.workers._statuses.values()]  # noqa: E731
         rig.until(lambda: tasks() == [1, 1, 1, 1] and rig.workers.are_tasks_running)
         send(cluster, KEYS)
         cluster.wait_for_records("out", 40, PATIENCE_S)

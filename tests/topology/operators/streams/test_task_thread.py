@@ -180,7 +180,7 @@ def test_no_handler_is_asked_about_a_call_of_another_thread() -> None:
     handlers = ErrorHandlers(processing=skip)
     with (
         TopologyTestDriver(topology_of(made), error_handlers=handlers) as driver,
-        pytest.raises(ProcessingError, match="no handler is asked"),
+        pytest.raises(ProcessingError, match="no handler is called"),
     ):
         driver.pipe("in", "k", "call")
 
