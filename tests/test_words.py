@@ -23,21 +23,21 @@ class Phrase(NamedTuple):
 
 
 PHRASES = [
-    Phrase(r"whoever", "the caller, the client, any process that", 110),
-    Phrase(r"anew", "again", 79),
-    Phrase(r"beside", "next to, in addition to", 126),
+    Phrase(r"whoever", "the caller, the client, any process that", 90),
+    Phrase(r"anew", "again", 70),
+    Phrase(r"beside", "next to, in addition to", 122),
     Phrase(r"heirs?", "the next owner", 9),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
     Phrase(r"onlookers?", "an observer", 2),
     Phrase(r"half[ _-]made", "incomplete", 4),
     Phrase(r"is no parameter", "unknown parameter", 0),
-    Phrase(r"given up|gives? up", "abandon, stop, close", 72),
-    Phrase(r"passe?[sd]? over", "skip", 10),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 196),
+    Phrase(r"given up|gives? up", "abandon, stop, close", 61),
+    Phrase(r"passe?[sd]? over", "skip", 8),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 172),
     Phrase(r"held back", "buffered", 11),
-    Phrase(r"went on|goes? on", "continue", 109),
-    Phrase(r"told", "received, reported, passed", 513),
+    Phrase(r"went on|goes? on", "continue", 104),
+    Phrase(r"told", "received, reported, passed", 491),
 ]
 
 
