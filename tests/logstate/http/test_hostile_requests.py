@@ -90,7 +90,7 @@ def test_pages_go_on_as_they_began_and_a_wrong_question_does_not_take_one(
     for path, other, reason in (
         ("/stores/per-10s", {}, "belongs to store 'counts'"),
         ("/stores/counts", {"lower": "k5"}, "lower= was ['k1'] for the first page"),
-        ("/stores/counts", {"standbys": "true"}, "standbys= was not given where these pages"),
+        ("/stores/counts", {"standbys": "true"}, "standbys= was not given for the first page"),
         ("/stores/counts", {"key": "base64"}, "key= was not given for the first page"),
     ):
         refused = http.get(path, params={**goes_on, **other})
