@@ -1,7 +1,7 @@
-"""Giving an application back to Kafka Streams on the JVM: is it free, what are its stores called.
+"""Hand an application over to Kafka Streams on the JVM: check its group, and list its stores.
 
-A JVM instance that joins while a member of ours lives ends with a NullPointerException, because the
-assignors do not understand each other. So one library has to be gone before the other comes.
+A JVM instance that joins while a logstate member lives ends with a NullPointerException, because
+the assignors do not understand each other. So one library has to stop before the other starts.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class JvmStore(NamedTuple):
     """What a topology on the JVM has to declare to find a store."""
 
     name: str
-    #: the name for Materialized.as or Stores; None where the JVM finds no rows
+    #: the name for Materialized.as or Stores; None if the JVM finds no rows
     name_on_the_jvm: str | None
     kind: str
     remark: str
 
 
 def check_nobody_lives(admin: Admin, application_id: str) -> Steps[None]:
-    """Raises MembersLiveError if the group of an application has a member.
+    """Raise MembersLiveError if the group of an application has a member.
 
-    Asked by a commit, which brokers take from strangers only where a group has no member. It is for
-    a topic that nobody reads as an input, and says nothing.
+    Tests it with a commit, which brokers accept from non-members only if a group has no member. The
+    commit is for a topic that is not an input, and has no effect.
     """
     unread = TopicPartition(cuts_topic(application_id), 0)
     yield Step(
@@ -38,11 +38,11 @@ def check_nobody_lives(admin: Admin, application_id: str) -> Steps[None]:
 
 
 def stores_for_the_jvm(stored: Manifest) -> Iterator[JvmStore]:
-    """Every store of a manifest, as the JVM has to name it."""
+    """Yield every store of a manifest, as the JVM has to name it."""
     for name, entry in stored["stores"].items():
         changelog = entry["changelog_topic"]
         if changelog is None:
-            remark = "not logged: its rows are local, and the JVM does not find them"
+            remark = "not logged: its rows are only local, and the JVM does not find them"
             yield JvmStore(name, None, entry["kind"], remark)
             continue
         logged_as = entry.get("logged_as") or name
@@ -56,5 +56,5 @@ def _remark(entry: Entry, *, is_own: bool) -> str:
     if not is_own:
         remarks.append(f"kept in {entry['changelog_topic']!r}: topology.optimization=all")
     if any((entry.get(side) or {}).get("format") == "upgradable" for side in ("key", "value")):
-        remarks.append("its rows begin with their version: a serde of yours has to read it")
+        remarks.append("its rows begin with their version: they need a serde of yours")
     return "; ".join(remarks)

@@ -1,8 +1,8 @@
-"""What an application has to be allowed by the brokers: the least list. Pure.
+"""The minimal permissions that an application needs on the brokers.
 
 Names are those of :mod:`logstate.contracts.topic_names`. Read, Write, Create and Delete allow
 Describe as well, so it is never named. ``tests/broker/test_acls.py`` proves both directions: the
-list suffices, and nothing of it can be left out.
+list suffices, and no entry can be left out.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "transactional-id"
 
 
 class NeededAcl(NamedTuple):
-    """One thing that has to be allowed, in the words of ``kafka-acls``."""
+    """One permission, in the terms of ``kafka-acls``."""
 
     #: ``topic``, ``group`` or ``transactional-id``
     resource: str
     name: str
-    #: the name is the beginning of names
+    #: whether the name is a prefix of names
     is_prefix: bool
     #: ``Read``, ``Write``, ``Create``, ``Delete``, ``DescribeConfigs``
     operation: str
@@ -40,10 +40,10 @@ def needed_acls(
     dead_letter_topic: str | None = None,
     creates: bool = True,
 ) -> list[NeededAcl]:
-    """All of them, each once.
+    """Return all permissions, each once.
 
-    ``serves``: the instances tell of each other (``serve=``, ``standby_replicas=``); ``creates``:
-    not all of its topics are there already; a dead-letter topic is written to.
+    ``serves``: instances share metadata (``serve=``, ``standby_replicas=``); ``creates``: not all
+    of its topics exist already; a dead-letter topic is written to.
     """
     plan = BoundPlan(application_id, topology, {})
     found = [
@@ -58,7 +58,7 @@ def needed_acls(
 
 
 def patterns_read(topology: Topology) -> list[str]:
-    """What sources read by a pattern: each topic that it means has to be allowed by itself."""
+    """Return the patterns of sources: each matching topic needs a separate permission."""
     return sorted({topic.name for source in patterns_of(topology) for topic in source.topics})
 
 
@@ -96,7 +96,7 @@ def _of_own(plan: BoundPlan, *, serves: bool, creates: bool) -> Iterator[NeededA
         name = instances_topic(plan.application_id)
         operations = ("Create", "Read", "Write") if creates else ("Read", "Write")
         for operation in operations:
-            yield _topic(name, operation, "instances tell of each other there")
+            yield _topic(name, operation, "instances share their metadata there")
 
 
 def _each(name: str, why: str, *, creates: bool) -> Iterable[NeededAcl]:

@@ -1,19 +1,19 @@
-"""Setting an application back: its offsets, the topics that it made, its local state.
+"""Reset an application: its offsets, the topics that it created, its local state.
 
-What belongs together is no longer together in the middle of it: offsets of the start beside state
-of the end would count everything twice. So the first thing written is a mark in the place of the
-manifest, which no start passes, and the last thing deleted is the topic that it stands in:
+In the middle of a reset, offsets and state do not fit together: offsets of the start with the state
+of the end would count everything twice. So it first writes a mark in place of the manifest, which
+makes every start fail, and deletes the topic of the mark last:
 
-    1  nobody is in the group (else nothing happens)
-    2  the mark: the manifest, and since when; a reset that was interrupted begins again from it
-    3  offsets: inputs where they are wanted, repartition topics at 0
+    1  the group has no members (otherwise nothing happens)
+    2  the mark: the manifest, and the time; an interrupted reset restarts from it
+    3  offsets: inputs at the target, repartition topics at 0
     4  changelogs and repartition topics
     5  local state
     6  the cuts topic, and the mark with it
 
-Every step may be made again. Anybody who can write to the cuts topic can write a manifest, so what
-it names is not enough: a topic is deleted only if its name also begins with the application id and
-is one that the application creates, if it is not an input, and if the manifest of no other
+Every step may be repeated. Every client that can write to the cuts topic can write a manifest, so
+the manifest is not trusted: a topic is deleted only if its name also begins with the application id
+and is one that the application creates, if it is not an input, and if the manifest of no other
 application names it. The plan lists the topics that the manifest names and that stay.
 """
 
@@ -34,7 +34,7 @@ from logstate.contracts.topic_names import cuts_topic, instances_topic, snapshot
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS, is_own_log
 
-#: where to begin again: the ends of the log, the first record since a time in ms, or an offset
+#: where to begin: the ends of the log, the first record since a time in ms, or an offset
 Target: TypeAlias = "Literal['earliest', 'latest'] | At | int"
 
 _OF_THE_JVM = (
@@ -42,7 +42,7 @@ _OF_THE_JVM = (
     " Delete it yourself if it does not"
 )
 _OF_OTHERS = (
-    "the manifest calls it {role}, and application {application_id!r} does not create topics of"
+    "the manifest calls it {role}, but application {application_id!r} does not create topics of"
     " such a name. Another program wrote the manifest, or it was changed. Delete the topic yourself"
     " if you are sure that nothing else uses it"
 )
@@ -61,7 +61,7 @@ class At:
 
 @dataclass(frozen=True)
 class Reset:
-    """Exactly what a reset does."""
+    """The exact actions of a reset."""
 
     application_id: str
     manifest: Manifest
@@ -69,9 +69,9 @@ class Reset:
     offsets: Mapping[TopicPartition, int]
     #: partitions of repartition topics, which begin at 0
     repartitions: Sequence[TopicPartition]
-    #: topics to delete, but for the cuts topic, which goes last
+    #: topics to delete, except the cuts topic, which is deleted last
     topics: Sequence[str]
-    #: topics that the manifest names as the application's and that stay -> why
+    #: topics that the manifest names as the application's and that are kept -> why
     left: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -90,12 +90,12 @@ def planned_reset(
     *,
     of_namesakes: Mapping[str, str] = {},
 ) -> Steps[Reset]:
-    """What would be done; changes nothing.
+    """Return what a reset would do, without changes.
 
     ``of_namesakes``: internal topics of applications whose id begins like this one -> that id, by
     their manifests.
 
-    Raises TopicError where the application never ran, RestoreError for a damaged manifest and for
+    Raises TopicError if the application never ran, RestoreError for a damaged manifest and for
     an offset outside a log.
     """
     if stored is None:
@@ -115,7 +115,7 @@ def planned_reset(
         if is_own_log(application_id, name, entry) and entry["changelog_topic"] not in inputs
     }
     of_the_jvm = {e["changelog_topic"] for _, e in kept if e["kind"] == OF_KAFKA_STREAMS} - logs
-    named = {*internal, *logs, *stored.get("resharding_topics", ())}  # of an interrupted move
+    named = {*internal, *logs, *stored.get("resharding_topics", ())}  # of an interrupted reshard
     stay = dict.fromkeys(of_the_jvm, _OF_THE_JVM)
     for topic in sorted(named):
         if topic in of_namesakes:
@@ -147,10 +147,10 @@ def carried_out(
     *,
     now: str,
 ) -> Steps[None]:
-    """Do it. Raises MembersLiveError, and nothing was done, while instances live.
+    """Carry it out. Raise MembersLiveError, without changes, while instances live.
 
-    ``new_producer`` is that of `offline_transactional_id`: a move or a backfill that sleeps is
-    fenced by the mark, and cannot hand over to what begins afterwards.
+    ``new_producer`` is that of `offline_transactional_id`: the mark fences a paused reshard or
+    backfill, which then cannot commit to topics of a later start.
     """
     application_id, commit = reset.application_id, admin.commit_without_members
     cuts = TopicPartition(cuts_topic(application_id), 0)
@@ -166,7 +166,7 @@ def carried_out(
         raise
     yield Step("close_transactional_producer", producer.close)
     offsets = {**reset.offsets, **dict.fromkeys(reset.repartitions, 0)}
-    # Also where there are none to set: whoever has joined before the mark has not seen it.
+    # Even without offsets to set: a member that joined before the mark has not seen it.
     yield Step("commit_without_members", commit, (application_id, offsets or {cuts: 0}))
     yield Step("delete_topics", admin.delete_topics, (reset.topics,))
     yield Step("delete_local_state", delete_local_state)
@@ -182,7 +182,7 @@ def _write(producer: TransactionalProducer, record: ProducedRecord) -> None:
 
 
 def internal_topics(application_id: str, stored: Manifest) -> set[str]:
-    """The topics that an application keeps its state in and repartitions through."""
+    """Return the changelogs and repartition topics of an application."""
     logs = {
         entry["changelog_topic"]
         for name, entry in stored["stores"].items()
@@ -194,7 +194,7 @@ def internal_topics(application_id: str, stored: Manifest) -> set[str]:
 def offsets_of_target(
     admin: Admin, partitions: list[TopicPartition], target: Target
 ) -> Steps[dict[TopicPartition, int]]:
-    """The offset of each partition that a target means; raises RestoreError outside a log."""
+    """Return the offset of each partition for a target; raise RestoreError outside a log."""
     if isinstance(target, At):
         at = yield Step("offsets_at", admin.offsets_at, (partitions, target.timestamp_ms))
         return dict(at)
@@ -220,7 +220,7 @@ def offsets_of_target(
 
 
 def as_plain_data(reset: Reset) -> dict[str, Any]:
-    """For programs."""
+    """Return the plan as data for programs."""
     return {
         "application_id": reset.application_id,
         "offsets": {str(tp): offset for tp, offset in sorted(reset.offsets.items())},

@@ -1,6 +1,7 @@
-"""Contracts: what every other room agrees on, and nothing that does anything.
+"""Contracts: the definitions that every other package uses, without behavior.
 
-Imports nothing of ours. Nouns (`records`), what a store is (`stores`), the client as the engine
-sees it (`seams`), the chain that operators compile into (`processing`), names that begin with an
-application id (`topic_names`), every exception (`errors`). Start with `records`, then `seams`.
+Imports no other package of the library. Basic classes (`records`), stores (`stores`), the protocols
+of the clients (`clients`), the chain that operators compile into (`processing`), names with an
+application id as prefix (`topic_names`), every exception (`errors`). Start with `records`, then
+`clients`.
 """

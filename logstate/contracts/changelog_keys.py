@@ -1,18 +1,18 @@
-"""Keys of changelogs as whoever reads them from outside sees them: the key, and its window. Pure.
+"""The layouts of changelog keys for readers outside the application: the key and its window.
 
 =========  ==========================================
 layout     changelog key
 =========  ==========================================
 plain      key
 window     key | 8B start | 4B sequence number
-windowed   key | 8B start: a window that was read as a key
+windowed   key | 8B start: a key that is a window
 session    key | 8B end | 8B start
 sided      8B time | 1B side | key: of outer joins
 queued     00 | 8B time | key | 4B sequence number
 opaque     as the store lays it out
 =========  ==========================================
 
-The layout of a store is that of its kind (`stores.TRAITS`), and of plain keys that of their format.
+The layout of a store depends on its kind (`stores.TRAITS`), that of plain keys on their format.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from logstate.contracts.windowed_keys import (
     unpack_start_from,
 )
 
-#: what follows the key, by layout
+#: bytes after the key, by layout
 TAIL_BYTES: Final[Mapping[str, int]] = {
     "window": WINDOW_TAIL_BYTES,
     "windowed": START_BYTES,
     "session": SESSION_TAIL_BYTES,
     "queued": 4,
 }
-#: what is in front of the key
+#: bytes before the key
 HEAD_BYTES: Final[Mapping[str, int]] = {"sided": 9, "queued": 9}
 
 
 def layout_of(kind: str, key_format: str, *, of_buffers: bool = False) -> str:
-    """The layout of a store's changelog, by its kind and the format of its key.
+    """Return the layout of a store's changelog, by its kind and the format of its key.
 
-    That of a buffer, whose rows hold no values, is told with ``of_buffers`` only.
+    The layout of a buffer, whose rows hold no values, is only returned with ``of_buffers``.
 
     >>> layout_of("timestamped_window", "string"), layout_of("key_value", "session_windowed")
     ('window', 'session')
@@ -60,17 +60,17 @@ def layout_of(kind: str, key_format: str, *, of_buffers: bool = False) -> str:
 
 
 def inner_key(layout: str, key: bytes) -> bytes:
-    """The key without its window, and whatever else is around it."""
+    """Return the key without its window and other additions."""
     return key[HEAD_BYTES.get(layout, 0) : -TAIL_BYTES.get(layout, 0) or None]
 
 
 def start_on_topic(key: bytes) -> int:
-    """The start in a windowed key as topics have it."""
+    """Return the start of a windowed key as topics have it."""
     return int(unpack_start_from(key, len(key) - START_BYTES)[0])
 
 
 def window_of(layout: str, key: bytes, size_ms: int | None) -> tuple[int, int | None] | None:
-    """Start and end of the window of a key; the end None where nobody knows it, None without one.
+    """Return start and end of a key's window; the end is None if unknown; None without a window.
 
     >>> window_of("window", b"ada" + bytes(12), 10)
     (0, 10)
@@ -85,29 +85,29 @@ def window_of(layout: str, key: bytes, size_ms: int | None) -> tuple[int, int | 
 
 
 def oldest_shown(entry: Mapping[str, Any], layout: str) -> int | None:
-    """Added to the store's clock it gives the oldest time that is shown; None: all are."""
+    """Return what to add to the store's stream time for the oldest visible time; None: no limit."""
     retention_ms: int | None = entry.get("retention_ms")
     if retention_ms is None or layout not in {"window", "session"}:
         return None
-    # Those of windows that are sent when they close, which includes the one at the very edge.
+    # For windows that are emitted when they close, which includes the one exactly at the limit.
     keeps_edge = entry.get("keep_at_retention") and not entry.get("in_memory")
     return -retention_ms + (0 if layout == "window" and keeps_edge else 1)
 
 
 def history_ms_of(entry: Mapping[str, Any]) -> int | None:
-    """Of a versioned store: how far before its clock a version may begin when it is written."""
+    """Return how far before the stream time a written version of a versioned store may begin."""
     history_ms: int | None = entry.get("history_ms")
-    # Manifests of earlier versions have only the other one, which was the same then.
+    # Manifests of earlier versions only have the retention, which had the same value then.
     return history_ms if history_ms is not None else entry.get("retention_ms")
 
 
 def expiry_time(layout: str, key: bytes) -> int:
-    """The time of a window by which it expires, and which moves the clock of its store."""
+    """Return the time of a window by which it expires, and which advances the stream time."""
     return session_times(key)[0] if layout == "session" else start_of_window(key)
 
 
 def is_expired(layout: str, key: bytes, oldest: int | None, clock_ms: int) -> bool:
-    """Whether the store hides this window at a stream time, though its log may have it yet."""
+    """Return whether the store hides this window at a stream time, even if it is in the log."""
     if oldest is None:
         return False
     return expiry_time(layout, key) < clock_ms + oldest

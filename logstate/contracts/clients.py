@@ -1,12 +1,12 @@
-"""The engine's contact with the outside: what a client must offer, and how calls are made.
+"""The protocols of the clients that the engine uses, and how their calls are made.
 
-The engine is a machine without I/O. Each contact with a broker or a disk is a :class:`Step` that a
-generator YIELDS instead of making the call; whoever drives the generator makes the call and sends
-the result back. On Kafka the driver is :func:`run_steps`, one line. A simulator drives the same
-generators over a fake cluster, interleaves several of them, and stops any of them for ever between
-any two steps: that is a crash.
+The engine does no I/O itself. Each call to a broker or a disk is a :class:`Step` that a generator
+YIELDS instead of making the call; the driver of the generator makes the call and sends the result
+back. On Kafka the driver is :func:`run_steps`. A simulator drives the same generators over a fake
+cluster, interleaves several of them, and stops any of them permanently between two steps, which
+simulates a crash.
 
-Offsets are next offsets throughout. ``None`` stands for "no offset", never a negative number.
+Offsets are next offsets throughout. ``None`` means "no offset", never a negative number.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """One call across a seam, by name, not yet made."""
+    """One call of a client, by name, not made yet."""
 
     name: str
     call: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
-    #: it returns when the brokers have answered: worth a thread of its own
+    #: it waits for the brokers, so it is worth another thread
     awaits_brokers: bool = False
 
 
@@ -49,7 +49,7 @@ def run_steps(steps: Steps[T]) -> T:
 
 
 class Committed(NamedTuple):
-    """What the group committed for a partition; offset None where it never did."""
+    """What the group committed for a partition; offset None if it never committed."""
 
     offset: int | None
     metadata: str
@@ -65,7 +65,7 @@ class Rebalance:
 
 @dataclass(slots=True)
 class Polled:
-    """What one poll brought."""
+    """The result of one poll."""
 
     records: dict[TopicPartition, list[FetchedRecord]] = field(default_factory=dict)
     #: partitions whose end was reached, with the position there
@@ -75,24 +75,24 @@ class Polled:
     #: first offsets of batches that the client cannot read, with the reason; a member of a group
     #: returns records in place of them, and leaves this empty
     unreadable: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
-    #: changes the machine still has to answer (fakes); on Kafka callbacks answered them already
+    #: changes that the engine has to handle (fakes); on Kafka callbacks have handled them already
     rebalances: list[Rebalance] = field(default_factory=list)
 
 
 class LogConsumer(Protocol):
-    """Reads partitions it is told to read; belongs to no group. Committed records only."""
+    """Reads assigned partitions without a group. Committed records only."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, from these positions."""
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
-        """Records, waiting up to the time-out for the first."""
+        """Return records, waiting up to the time-out for the first."""
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Next offset to be read; beyond markers and gaps once they were passed."""
+        """Return the next offset to read; it is after markers and gaps once they were passed."""
 
     def close(self) -> None:
-        """Release it."""
+        """Release the consumer."""
 
 
 class GroupConsumer(Protocol):
@@ -102,28 +102,28 @@ class GroupConsumer(Protocol):
         """Join. ``on_rebalance`` must have done all work for a change when it returns."""
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
-        """Records of partitions that are not paused, waiting up to the time-out for the first."""
+        """Return records of partitions that are not paused, waiting up to the time-out."""
 
     def stay(self, is_still: Callable[[], bool]) -> None:
-        """Remain a member though nobody polls; from another thread.
+        """Remain a member although the worker does not poll; called on another thread.
 
-        ``is_still``: whether whoever polls is still where he was seen, outside of this client. What
-        this brings, and every change of the assignment, waits for the next poll.
+        ``is_still``: whether the worker is still in the same function, outside of this client. The
+        records of this poll, and every change of the assignment, wait for the worker's next poll.
         """
 
     def ask_group(self) -> None:
-        """Have the next polls tell what the group has for this member by now.
+        """Have the next polls report the member's current assignment.
 
-        Otherwise it is told with the next heartbeat, where members hear of changes by their own.
+        Otherwise it arrives with the next heartbeat, if members get changes by heartbeats.
         """
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:
-        """Committed offsets once no transaction that could change them is open."""
+        """Return committed offsets once no open transaction could change them."""
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Seek to the positions and read on from there."""
+        """Seek to the positions and continue from there."""
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching."""
@@ -132,19 +132,19 @@ class GroupConsumer(Protocol):
         """Fetch again."""
 
     def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends of the logs as told by the last fetch; without a question to the brokers."""
+        """Return the ends of the logs from the last fetch, without a request to the brokers."""
 
     def group_metadata(self) -> object:
-        """The member's credentials for a transaction, fresh."""
+        """Return the member's current credentials for a transaction."""
 
     def member_id(self) -> str:
-        """Id of this member in the group, "" when it is not one."""
+        """Return the id of this member in the group, "" if it is not a member."""
 
     def give_up(self, topic: str, timeout_s: float) -> None:
-        """Have the group give all partitions to others, of a static member too; then only close it.
+        """Have the group assign all partitions to others, even for a static member; then close.
 
-        ``topic`` exists and is read by nobody: the member subscribes to that one instead, because
-        no call of Kafka's ends a static membership for good before its session does (KIP-345).
+        ``topic`` is an existing topic without readers: the member subscribes to it instead, because
+        Kafka has no call that ends a static membership before its session does (KIP-345).
         """
 
     def close(self) -> None:
@@ -155,16 +155,16 @@ class TransactionalProducer(Protocol):
     """One transactional id. Raises AbortableError, FencedError or BrokerError."""
 
     def init_transactions(self) -> None:
-        """Fence and finish whatever an earlier owner of the id left open."""
+        """Fence an earlier owner of the id, and finish its open transaction."""
 
     def begin(self) -> None:
         """Open a transaction."""
 
     def produce(self, records: Sequence[ProducedFields]) -> None:
-        """Hand records over; they travel in the background."""
+        """Queue records; they are sent in the background."""
 
     def flush(self) -> dict[TopicPartition, int]:
-        """Wait for delivery; next offset after the last delivered record of each partition."""
+        """Wait for delivery; return the next offset of each partition that was written."""
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
@@ -175,17 +175,17 @@ class TransactionalProducer(Protocol):
         """Commit."""
 
     def abort(self) -> None:
-        """Abort and forget what was handed over."""
+        """Abort, and drop the queued records."""
 
     def is_suspect(self) -> bool:
-        """True after a slow or retried end of a transaction: the producer must be replaced."""
+        """Return True after a slow or retried end of a transaction: replace the producer."""
 
     def close(self) -> None:
-        """Drop it without waiting."""
+        """Drop the producer without waiting."""
 
 
 class PlainProducer(Protocol):
-    """Idempotent, without transactions: outputs of ``at_least_once``."""
+    """Idempotent, without transactions: for outputs with ``at_least_once``."""
 
     def produce(self, records: Sequence[ProducedFields]) -> None: ...
     def flush(self) -> dict[TopicPartition, int]: ...
@@ -193,13 +193,13 @@ class PlainProducer(Protocol):
 
 
 class Pending(Protocol):
-    """A call that is being made elsewhere."""
+    """A call that runs on another thread."""
 
     def done(self) -> bool:
-        """Whether its result is there."""
+        """Return whether the call has finished."""
 
     def result(self) -> Any:
-        """Wait for it; raises what the call raised."""
+        """Wait for the call; return its result or raise its error."""
 
 
 class Background(Protocol):
@@ -207,21 +207,21 @@ class Background(Protocol):
 
     @property
     def gives_turns(self) -> bool:
-        """Whether records are processed between parts of a commit that wait for nothing, too."""
+        """Whether records are processed between the parts of a commit that do not wait."""
 
     def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Pending: ...
     def close(self) -> None: ...
 
 
 class TopicDescription(NamedTuple):
-    """What the cluster knows of a topic."""
+    """The cluster's description of a topic."""
 
     topic_id: str
     partitions: int
 
 
 class NewTopic(NamedTuple):
-    """A topic to be made. ``replication_factor`` -1 is the broker's default."""
+    """A topic to create. ``replication_factor`` -1 is the broker's default."""
 
     name: str
     partitions: int
@@ -230,100 +230,100 @@ class NewTopic(NamedTuple):
 
 
 class Admin(Protocol):
-    """Questions and changes to the cluster. Raises BrokerError when it cannot be reached."""
+    """Requests about the cluster, and changes. Raises BrokerError if it is unreachable."""
 
     def describe_topics(
         self, topics: Sequence[str], beginning: str | None = None
     ) -> dict[str, TopicDescription]:
-        """Those of the topics that exist, and all whose names have this ``beginning``.
+        """Return those of the topics that exist, and all whose names begin with ``beginning``.
 
-        With a ``beginning`` a topic that this client may not see does not exist; without one that
-        is an error.
+        With ``beginning``, a topic that this client may not see is left out; without it, that is an
+        error.
         """
 
     def topic_names(self) -> list[str]:
-        """Every topic, but those that Kafka keeps for itself."""
+        """Return every topic except Kafka's internal ones."""
 
     def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
-        """Create what is not there, and tell which of them this call made.
+        """Create the missing topics; return those that this call certainly created.
 
-        A topic that another instance made meanwhile is fine, and is not told. Nor is one that this
-        call made if the answer was lost: what is told is surely ours, what is not told may be.
+        A topic that another instance created meanwhile is left out without an error. So is a topic
+        that this call created if the response was lost.
         """
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Delete, records and all; a topic that is gone already is fine."""
+        """Delete topics with their records; a missing topic is not an error."""
 
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Effective configuration."""
+        """Return the effective configuration."""
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """First readable offset."""
+        """Return the first readable offset."""
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """End of the log, READ UNCOMMITTED: data of open transactions lies below it."""
+        """Return the end of the log, READ UNCOMMITTED: open transactions are below it."""
 
     def stable_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Last stable offset: below it every transaction is decided."""
+        """Return the last stable offset: every transaction below it is decided."""
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
-        """First offset at or after a time; the end where there is none."""
+        """Return the first offset at or after a time; the end if there is none."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Purge what lies before the offsets."""
+        """Delete records before the offsets."""
 
     def committed_so_far(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        """Committed offsets although an open transaction could still change them."""
+        """Return committed offsets even if an open transaction could still change them."""
 
     def commit_without_members(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit, without metadata, for a group without members; MembersLiveError if it has some.
 
-        The brokers see to it: who is no member cannot commit for a group that has one.
+        The brokers enforce this: only members can commit for a group that has members.
         """
 
     def close(self) -> None: ...
 
 
 class ClientErrors(NamedTuple):
-    """What the clients said about their connections since they were asked last."""
+    """What the clients reported about their connections since the last call."""
 
-    #: how many lines they wrote about it
+    #: number of their log lines about connections
     lines: int = 0
     #: the last reason they gave: "Connection refused", "SSL handshake failed", ...
     reason: str | None = None
-    #: the brokers are there and do not let the client in: credentials, certificates
+    #: the brokers respond and reject the client: credentials, certificates
     is_refusal: bool = False
 
 
 class Probe(Protocol):
-    """Asks the brokers for a sign of life, from a thread of its own."""
+    """Checks from a separate thread whether the brokers respond."""
 
     @property
     def brokers(self) -> str:
-        """Whom it asks, as configured."""
+        """The addresses of the brokers, as configured."""
 
     def ask(self, timeout_s: float) -> bool:
-        """Whether they answer within the time-out."""
+        """Return whether they respond within the time-out."""
 
     def client_errors(self) -> ClientErrors:
-        """What the clients of the application said since the last call."""
+        """Return what the application's clients reported since the last call."""
 
     def fold(self, *, is_away: bool) -> None:
-        """Whether to keep the clients' own lines out of the log, and count them only."""
+        """Set whether the clients' own lines are only counted, and not logged."""
 
     def close(self) -> None: ...
 
 
 class Cluster(Protocol):
-    """Makes clients. ``logstate.kafka`` has the real one, ``logstate.testing`` a fake."""
+    """Creates clients. ``logstate.kafka`` has the real one, ``logstate.testing`` a fake."""
 
     def group_consumer(self, *, group_id: str, instance_id: str | None) -> GroupConsumer: ...
     def log_consumer(self, *, queue_bytes: int | None = None) -> LogConsumer:
-        """``queue_bytes``: about so much is fetched ahead at most; None: as the client does."""
+        """``queue_bytes``: limit of the fetched bytes; None: the client's default."""
         ...
 
     def transactional_producer(self, transactional_id: str) -> TransactionalProducer: ...
@@ -332,4 +332,4 @@ class Cluster(Protocol):
     def background(self) -> Background: ...
     def probe(self) -> Probe: ...
     def partition_for(self, key: bytes, partitions: int) -> int:
-        """Kafka's default partitioner: murmur2 of the key."""
+        """Return the partition of Kafka's default partitioner: murmur2 of the key."""

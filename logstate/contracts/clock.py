@@ -1,8 +1,8 @@
-"""Wall-clock and monotonic time behind one seam, so that no test ever sleeps.
+"""Wall-clock and monotonic time behind a protocol, so that no test ever sleeps.
 
-An alarm says that a time has come to who is busy and looks at no clock. Looking after every record
-costs a percent of what the cheapest record costs, and a look every n records is late by n of the
-slowest. So a thread looks, twenty times a second.
+An alarm notifies a busy thread, which does not read the clock itself, that a time has come. Reading
+the clock after every record costs a percent of the cheapest record, and reading it every n records
+is late by n of the slowest ones. So a thread checks the time, twenty times a second.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
-#: how late the end of a pause, or an alarm's time, may be noticed
+#: maximum delay of the end of a pause, or of an alarm
 _LOOK_S = 0.05
 _NEVER = float("inf")
-#: a hundred years; a lock refuses to be waited for longer than 292
+#: a hundred years; a lock accepts at most 292
 _LONGEST_WAIT_S = 100 * 365 * 86_400.0
 
 
 class Alarm(Protocol):
-    """Calls a function when the time it was set to has come, and again until it is cleared."""
+    """Calls a function when a set time has come, and repeats it until it is cleared."""
 
     def set(self, at_ms: float) -> None:
         """Ring from this monotonic time on."""
 
     def clear(self) -> None:
-        """Ring no more; one ring that has begun already may still come."""
+        """Stop ringing; a call that has already begun may still arrive."""
 
     def close(self) -> None:
-        """Release it."""
+        """Release the alarm."""
 
 
 class Clock(Protocol):
-    """Where the engine reads time."""
+    """The engine's source of time."""
 
     def wall_clock_ms(self) -> int:
-        """Milliseconds since the epoch; may jump."""
+        """Return milliseconds since the epoch; may jump."""
 
     def monotonic_ms(self) -> float:
-        """Milliseconds that only grow, for intervals and time-outs."""
+        """Return milliseconds that only increase, for intervals and time-outs."""
 
     def alarm(self, ring: Callable[[], None]) -> Alarm:
-        """Something that calls ``ring`` at a monotonic time, on whatever thread."""
+        """Return an alarm that calls ``ring`` at a monotonic time, on any thread."""
 
 
 class SystemClock:
@@ -60,7 +60,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to.
+    """A clock that only moves with ``advance`` and ``jump_wall_clock``.
 
     >>> clock = ManualClock(1_000)
     >>> clock.advance(250)
@@ -71,7 +71,7 @@ class ManualClock:
     def __init__(self, wall_clock_ms: int = 0) -> None:
         self._wall_clock_ms = wall_clock_ms
         self._monotonic_ms = 0.0
-        #: those that are set
+        #: alarms that are set, with their times
         self._alarms: dict[ManualAlarm, float] = {}
 
     def wall_clock_ms(self) -> int:
@@ -84,7 +84,7 @@ class ManualClock:
         return ManualAlarm(ring, self._alarms)
 
     def advance(self, ms: int) -> None:
-        """Move both clocks forward; alarms whose time has come ring before this returns."""
+        """Advance both clocks; alarms whose time has come ring before this returns."""
         if ms < 0:
             raise ValueError(f"a clock cannot go back; got {ms} ms; jump the wall clock instead")
         self._wall_clock_ms += ms
@@ -116,7 +116,7 @@ class ManualAlarm:
 
 
 def wait_s(timeout: timedelta) -> float:
-    """A time-out in seconds, as what waits takes it: ``timedelta.max`` is a hundred years.
+    """Return a time-out in seconds for waiting calls: ``timedelta.max`` is a hundred years.
 
     >>> wait_s(timedelta(minutes=1)), wait_s(timedelta.max)
     (60.0, 3153600000.0)
@@ -125,16 +125,16 @@ def wait_s(timeout: timedelta) -> float:
 
 
 def pause(seconds: float, is_over: Callable[[], bool]) -> None:
-    """Let seconds pass, or less; it is looked at, as a signal handler must not wake a thread."""
+    """Wait for a time, or until ``is_over``; it polls, because a signal handler must not notify."""
     end_s = time.monotonic() + seconds
     while not is_over() and time.monotonic() < end_s:
         time.sleep(min(_LOOK_S, seconds))
 
 
 class ThreadAlarm:
-    """Rings on a thread of its own, which begins when it is first set. It takes no lock.
+    """Rings on its own thread, which starts when it is first set. It takes no lock.
 
-    ``ring`` may come at any moment, a little after ``clear`` too: it should set a flag, no more.
+    ``ring`` may be called at any moment, also shortly after ``clear``: it should only set a flag.
     """
 
     def __init__(self, ring: Callable[[], None]) -> None:

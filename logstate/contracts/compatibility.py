@@ -1,4 +1,4 @@
-"""How a change of what an application stores is judged: the words for it."""
+"""The classes that describe a change of what an application stores, and its verdict."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from logstate.contracts.setting_rules import shown
 
 
 class Verdict(IntEnum):
-    """What a change means for rows that are there already; the larger, the worse."""
+    """What a change means for stored rows; the larger, the worse."""
 
     SAME = 0
-    #: old rows are read as they were meant; nobody has to do anything
+    #: old rows keep their meaning; no action is needed
     COMPATIBLE = 1
-    #: only the user knows what is meant: ``renamed=`` or ``forget=``
+    #: only the user knows the intention: ``renamed=`` or ``forget=``
     DECISION = 2
     #: old rows would be read as something else
     REFUSED = 3
@@ -26,16 +26,16 @@ class Verdict(IntEnum):
 
 
 class Change(NamedTuple):
-    """One difference between what is stored and what is declared."""
+    """One difference between the stored and the declared application."""
 
     verdict: Verdict
     #: what changed: "store 'counts'", "topic 'app-a-repartition'"
     subject: str
-    #: which side of it: "kind", "window_size_ms", "value.price"
+    #: the part that changed: "kind", "window_size_ms", "value.price"
     part: str
     stored: Any
     declared: Any
-    #: what it means for rows that are there, and what to do
+    #: what it means for stored rows, and what to do
     meaning: str
 
     def __str__(self) -> str:
@@ -45,14 +45,14 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class MigrationOptions:
-    """What the user said about stored things that the topology does not name."""
+    """The user's decisions about stored things that the topology does not name."""
 
-    #: name that is stored -> name that is declared
+    #: stored name -> declared name
     renamed: Mapping[str, str] = field(default_factory=dict)
     forget: Collection[str] = frozenset()
 
     def problems(self) -> Iterator[str]:
-        """What cannot be meant; types are a wish."""
+        """Yield what is invalid; the types of the arguments are not enforced."""
         renamed: object = self.renamed
         if not isinstance(renamed, Mapping) or not all(
             isinstance(name, str) for name in (*renamed, *renamed.values())
@@ -71,7 +71,7 @@ NOTHING_DECIDED = MigrationOptions()
 
 
 def worst(changes: Iterable[Change]) -> Verdict:
-    """The verdict over all of them."""
+    """Return the worst verdict of the changes."""
     return max((change.verdict for change in changes), default=Verdict.SAME)
 
 

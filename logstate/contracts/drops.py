@@ -1,7 +1,7 @@
-"""Why operators and stores drop records, and how they say so.
+"""The reasons for which operators and stores drop records, and their counters.
 
-An operator asks for a :class:`Drop` per reason when it is compiled, a store when it is opened; what
-is not dropped costs nothing.
+An operator creates a :class:`Drop` per reason when it is compiled, a store when it is opened;
+records that are not dropped cost nothing.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ class DropReason(StrEnum):
     NULL_VALUE = "null_value"
     NULL_MAPPED_KEY = "null_mapped_key"
     NULL_FOREIGN_KEY = "null_foreign_key"
-    #: in front of a repartition topic; Kafka Streams does not count those
+    #: before a repartition topic; Kafka Streams does not count those
     NULL_GROUP_KEY = "null_group_key"
     NEGATIVE_TIMESTAMP = "negative_timestamp"
     NO_PARTITION = "partitioner"
     #: an update of a versioned table that is older than the row (KIP-914)
     OUT_OF_ORDER = "out_of_order"
     STALE_RESPONSE = "stale_response"
-    #: one of its key, and of its id where there is one, had gone on within the interval
+    #: a record of the same key, and of the same id if there is one, passed within the interval
     DUPLICATE = "duplicate"
 
     @property
     def is_late(self) -> bool:
-        """Whether the record came too late; its drop says by how much."""
+        """Whether the record came too late; its drop records by how much."""
         return self in (DropReason.LATE, DropReason.EXPIRED)
 
     @property
     def is_expected(self) -> bool:
-        """Whether it belongs to a healthy run: no warning."""
+        """Whether it is normal in a healthy run, and needs no warning."""
         return self in _EXPECTED
 
 
@@ -54,25 +54,25 @@ _EXPECTED = frozenset(
 
 
 class Drop(Protocol):
-    """Counts the record at hand as dropped, by one node for one reason."""
+    """Counts the current record as dropped, by one node for one reason."""
 
     def __call__(self, late_ms: int = 0) -> None:
-        """``late_ms``: by how much a grace, or a retention, would have to be longer to take it."""
+        """``late_ms``: by how much a grace period or a retention was too short for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What one node has dropped for one reason."""
+    """The records that one node has dropped for one reason."""
 
     node: str
     reason: DropReason
     count: int
-    #: of the record that came latest; 0 where nothing comes late
+    #: the largest ``late_ms``; 0 if no record was late
     late_max_ms: int
 
 
 def null_dropper(dropper: Callable[[str, DropReason], Drop], node: str) -> Callable[[object], None]:
-    """``drop(key)`` of a record without a key or, where it has one, without a value."""
+    """Return ``drop(key)`` for a record without key or, if it has one, without value."""
     null_key, null_value = dropper(node, DropReason.NULL_KEY), dropper(node, DropReason.NULL_VALUE)
 
     def drop(key: object) -> None:

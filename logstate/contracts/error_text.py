@@ -1,7 +1,7 @@
 """The text of an error that a user's code raised: short enough for a log line or a header.
 
-Errors quote what they were given, a megabyte of it too, and some cannot even say what they are. A
-message about one must not fail for that.
+Errors quote the value they were given, even if it has a megabyte, and some cannot be converted to
+text. A message about an error must not fail because of that.
 
 >>> text_of(ValueError("not a number: " + "x" * 5_000))[-40:]
 'xxxxxxxxxxxxxxxx… (cut: 5014 characters)'
@@ -13,7 +13,7 @@ import builtins
 import re
 import traceback
 
-#: of ``str.encode`` and ``bytes.__bytes__``, which serdes call as they are because that costs least
+#: messages of ``str.encode`` and ``bytes.__bytes__``, which are used as serdes for their speed
 _OF_CODEC = re.compile(r"descriptor '\w+' for '(\w+)' objects doesn't apply to an? '(.+)' object")
 _TEXT_MAX = 2_000
 #: a stack trace in a header is cut here: headers count towards the record's size
@@ -21,7 +21,7 @@ _TRACE_MAX = 4_000
 
 
 def printable(text: str) -> str:
-    r"""Text that every log and terminal takes: lone surrogates are escaped.
+    r"""Return text that every log and terminal accepts: lone surrogates are escaped.
 
     >>> printable("a\ud800b")
     'a\\ud800b'
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def no_utf8(text: str) -> str:
-    r"""What a text has that UTF-8 cannot encode, and what to do.
+    r"""Describe what UTF-8 cannot encode in a text, and what to do.
 
     >>> no_utf8("a\ud800")[:58]
     'the lone surrogate U+D800 at position 1, which UTF-8 canno'
@@ -43,7 +43,7 @@ def no_utf8(text: str) -> str:
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type, with its module where the name alone is that of another type.
+    """Return the name of a value's type, with its module if the name is ambiguous.
 
     >>> type_name(1)
     'int'
@@ -57,9 +57,9 @@ def type_name(value: object) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """What the error says, without a period at its end, cut where it is long.
+    """Return an error's text, without a period at its end, truncated if it is long.
 
-    Of a codec's own error it is what the error means.
+    For a codec's own error, return its meaning.
 
     >>> try:
     ...     str.encode(5)
@@ -90,13 +90,13 @@ def text_of(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException) -> str:
-    """The traceback with what it says, cut at its beginning where it is long."""
+    """Return the traceback and the error's text, truncated at its beginning if it is long."""
     try:
         lines = traceback.format_exception(error)
-    except Exception as exc:  # noqa: BLE001  what hangs on the error is a user's too
-        return f"(no traceback: telling it raised {type(exc).__name__})"
+    except Exception as exc:  # noqa: BLE001  objects attached to the error are the user's too
+        return f"(no traceback: formatting it raised {type(exc).__name__})"
     last = lines[-1]
-    if len(last) > _TEXT_MAX:  # else nothing would be left of the frames
+    if len(last) > _TEXT_MAX:  # otherwise no frames would be left
         lines[-1] = f"{last[:_TEXT_MAX]}… (cut: {len(last)} characters)\n"
     text = "".join(lines)
     if len(text) <= _TRACE_MAX:

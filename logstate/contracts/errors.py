@@ -8,31 +8,31 @@
     ├── SerdeError              no serde, or a value that its serde cannot encode
     │   └── DeserializationError   bytes that do not decode; names topic, partition, offset
     ├── ProcessingError         a user's function raised; names node and record
-    ├── WrongThreadError        a processor's context was used on another thread than its task's
+    ├── WrongThreadError        a processor's context was used on another thread than its task
     ├── ProductionError         a record could not be encoded or delivered
-    │   └── RefusedError           the broker or the client refuses what was sent, for good
+    │   └── RefusedError           the broker or the client permanently refuses a record
     ├── TopicError              a topic is missing or has the wrong shape
-    │   └── TopicsChangedError  topics changed meanwhile: a worker begins again with those there are
-    ├── UpgradeError            the topology would read what is stored as something else
+    │   └── TopicsChangedError  topics changed: a worker restarts with the current ones
+    ├── UpgradeError            the topology would read the stored state as something else
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
     │   │   └── LostMemberError    this group member is unusable: another joins (retried inside)
-    │   │       └── ForeignGroupError  members of another kind have the group (awaited inside)
-    │   ├── MembersLiveError    a group has members, and what is wanted needs one without
+    │   │       └── ForeignGroupError  the group has members of another protocol (awaited inside)
+    │   ├── MembersLiveError    the group has members, and the request needs one without
     │   ├── AbortableError      this transaction must be aborted and replayed (retried inside)
-    │   │   └── OutOfRangeError    records that were to be read are gone (judged inside)
-    │   └── RetriableError      a passing fault: the same call may succeed (retried inside)
+    │   │   └── OutOfRangeError    records to be read were deleted (handled inside)
+    │   └── RetriableError      a transient fault: the same call may succeed (retried inside)
     ├── RegistryError           the schema registry cannot be reached or refuses; no record's fault
     ├── StateDirectoryError     the local directory is locked, unwritable or foreign
     │   └── DirectoryInUseError    a task's directory is open elsewhere (waited for inside)
     ├── StoreError              a store failed
     │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
-    │   └── StoreAccessError       it was asked for what it cannot do, or by somebody who has none
+    │   └── StoreAccessError       the store cannot do it, or is not accessible to the caller
     │       ├── StoreMethodError       this kind of store has no such method; an AttributeError
-    │       ├── StoreArgumentError     a key, time or partition of a query has another type
-    │       └── StoreUnavailableError  a query cannot be answered here or now; says where or when
+    │       ├── StoreArgumentError     a key, time or partition of a query has a wrong type
+    │       └── StoreUnavailableError  a query cannot be answered here or now; names the owner
     ├── RestoreError            the changelog contradicts the committed position
-    └── SnapshotError           the tasks did not cut together in time
+    └── SnapshotError           the tasks did not take a common snapshot in time
 
 Messages say what happened; what was found; the likely cause; what to do.
 """
@@ -45,13 +45,13 @@ from pathlib import Path
 
 from logstate.contracts.compatibility import Change
 
-#: what msgspec raises about bytes of others: its own errors and that of text that is no UTF-8 have
-#: ValueError in common, and data without a type may be nested deeper than Python goes
+#: errors of msgspec for invalid bytes: its own errors and those of invalid UTF-8 are ValueErrors,
+#: and data without a type may be nested deeper than Python's recursion limit
 UNDECODABLE = (ValueError, RecursionError)
 
 
 class LogstateError(Exception):
-    """Root of the tree: ``except LogstateError`` catches all the library raises on purpose."""
+    """Base class: ``except LogstateError`` catches all that the library raises on purpose."""
 
 
 class ConfigError(LogstateError):
@@ -67,14 +67,14 @@ class ConfigError(LogstateError):
 
 
 def check(*rules: Iterable[str]) -> None:
-    """Raises ConfigError with every problem that there is, of all rules together."""
+    """Raise ConfigError with the problems of all rules together, if there are any."""
     problems = list(chain.from_iterable(rules))
     if problems:
         raise ConfigError(problems)
 
 
 class TopologyError(LogstateError):
-    """The graph is wrong. ``declared_at`` is the user's ``file:line`` where it is known."""
+    """The graph is wrong. ``declared_at`` is the user's ``file:line`` if it is known."""
 
     def __init__(self, message: str, *, declared_at: str | None = None) -> None:
         self.declared_at = declared_at
@@ -121,9 +121,9 @@ class ProcessingError(RecordError):
 
 
 class WrongThreadError(LogstateError, RuntimeError):
-    """A processor's context, or one of its stores, was used on another thread than its task's.
+    """A processor's context, or one of its stores, was used on another thread than its task.
 
-    ``task`` and ``node`` say whose. The call did nothing; if it would have changed something, the
+    ``task`` and ``node`` name its owner. The call did nothing; if it would have changed state, the
     application also stops with a ProcessingError before its next commit.
     """
 
@@ -138,9 +138,9 @@ class ProductionError(RecordError):
 
 
 class RefusedError(ProductionError):
-    """Something in the open transaction is refused for good; no retry will deliver it.
+    """A record in the open transaction is permanently refused; no retry will deliver it.
 
-    Which record caused it is found by a replay, where a handler may skip it.
+    A replay finds the record that caused it, and a handler may skip it.
     """
 
 
@@ -149,14 +149,14 @@ class TopicError(LogstateError):
 
 
 class TopicsChangedError(TopicError):
-    """The topics are not those any more that a worker began with: another one begins, with these.
+    """The topics changed since a worker started: another worker starts with the current ones.
 
-    Its start reads what is new, or refuses and says what to do.
+    Its start reads the new topics, or refuses them and says what to do.
     """
 
 
 class UpgradeError(LogstateError):
-    """The topology does not fit what is stored. ``changes`` lists every difference.
+    """The topology does not fit the stored state. ``changes`` lists every difference.
 
     Raised before a record is read or a row is touched; nothing was changed.
     """
@@ -167,7 +167,7 @@ class UpgradeError(LogstateError):
 
 
 class BrokerError(LogstateError):
-    """The brokers cannot be reached, or refuse for a reason that retrying does not mend."""
+    """The brokers cannot be reached, or refuse for a reason that retrying does not fix."""
 
 
 class FencedError(BrokerError):
@@ -175,15 +175,15 @@ class FencedError(BrokerError):
 
 
 class LostMemberError(FencedError):
-    """The consumer of the group can never be used again: a new one joins in its place."""
+    """The group's consumer cannot be used again: a new one joins instead."""
 
 
 class ForeignGroupError(LostMemberError):
-    """The group is not one that a member of this kind can join: the JVM library has it, or had."""
+    """A member of this protocol cannot join the group, which the JVM library uses or used."""
 
 
 class MembersLiveError(BrokerError):
-    """The group has members, and what was asked for needs it to have none."""
+    """The group has members, but the request needs a group without members."""
 
 
 class AbortableError(BrokerError):
@@ -193,28 +193,28 @@ class AbortableError(BrokerError):
 class RegistryError(LogstateError):
     """The schema registry cannot be reached or refuses.
 
-    Raised while a record is encoded or decoded, but never that record's fault: it must not be
-    skipped or dead-lettered for it.
+    Raised while a record is encoded or decoded, but not caused by that record: it must not be
+    skipped or sent to the dead-letter topic.
     """
 
 
 class OutOfRangeError(AbortableError):
-    """An input is to be read at an offset that its log does not hold.
+    """An input would be read at an offset that is not in its log.
 
     The committed offsets are read again: they may be in the log, or ``on_data_loss`` decides.
     """
 
 
 class RetriableError(BrokerError):
-    """A passing fault, for example a time-out: the same call may succeed when made again."""
+    """A transient fault, for example a time-out: the same call may succeed when it is repeated."""
 
 
 class StateDirectoryError(LogstateError):
-    """The state directory is locked by another process, not writable, or not ours."""
+    """The state directory is locked by another process, not writable, or of another application."""
 
 
 class DirectoryInUseError(StateDirectoryError):
-    """The directory of a task is open elsewhere: another worker has not closed it yet."""
+    """The directory of a task is in use: another worker has not closed it yet."""
 
 
 class StoreError(LogstateError):
@@ -224,7 +224,7 @@ class StoreError(LogstateError):
 class StoreCorruptedError(StoreError):
     """The local copy of a store is unusable; it is rebuilt from the changelog.
 
-    ``path`` is the directory, where the damage was found in its files.
+    ``path`` is its directory, if the damage was found in the files.
     """
 
     def __init__(self, message: str, path: Path | None = None) -> None:
@@ -233,19 +233,19 @@ class StoreCorruptedError(StoreError):
 
 
 class StoreAccessError(StoreError):
-    """What was asked of a store cannot be had; whoever asked has to ask otherwise, or later."""
+    """The store cannot answer this request; the caller has to change it, or retry later."""
 
 
 class StoreMethodError(StoreAccessError, AttributeError):
-    """A store of this kind does not have the method; ``hasattr`` says False of it."""
+    """A store of this kind does not have the method; ``hasattr`` returns False for it."""
 
 
 class StoreArgumentError(StoreAccessError, SerdeError):
-    """An argument of a query is of another type than the store takes, or no key of it."""
+    """An argument of a query has a type that the store does not take, or is not a key of it."""
 
 
 class StoreUnavailableError(StoreAccessError):
-    """A query cannot be answered here or now; the message says where the partition is."""
+    """A query cannot be answered here or now; the message names the partition's owner."""
 
 
 class RestoreError(LogstateError):
@@ -253,8 +253,8 @@ class RestoreError(LogstateError):
 
 
 class SnapshotError(LogstateError):
-    """No attempt of a snapshot succeeded in time; the message says what the last one lacked."""
+    """No attempt of a snapshot succeeded in time; the message says what the last one missed."""
 
 
-#: after these the records of the open transaction are processed again
+#: after these errors, the records of the open transaction are processed again
 REPLAYED = (AbortableError, FencedError, RetriableError, RefusedError, StoreCorruptedError)

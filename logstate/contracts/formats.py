@@ -1,9 +1,9 @@
-"""The formats that serdes tell of themselves, and what follows from the name of one alone. Pure.
+"""The formats in the descriptions of serdes, and the properties that follow from their names.
 
-A scalar that is new is a row here. What needs code of its own for each type of object (a column in
-Arrow, an expression in SQL, how a key is typed) stands with that code, by format or by type, and a
-test names what is missing there (`tests/logstate/contracts/test_formats.py`): a format that nobody
-thought of would be read as bytes, or be slow, and say nothing.
+A new scalar is a row in this table. Code per type of object (a column in Arrow, an expression in
+SQL, how a key is typed) is in other modules, by format or by type, and a test reports what is
+missing there (`tests/logstate/contracts/test_formats.py`): an unknown format would silently be read
+as bytes, or be slow.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, Final, Literal, NamedTuple
 
 
 class ScalarFormat(NamedTuple):
-    """A format whose bytes follow from its name: there is nothing to declare about it."""
+    """A format whose bytes follow from its name: there is nothing else to declare."""
 
     name: str
-    #: of the objects
+    #: type of the objects
     type_: type[Any]
-    #: as somebody types one
+    #: an object as a user types it
     example: str
-    #: whether no two objects that encode are equal and have different bytes, as 0.0 and -0.0 do
+    #: whether equal objects always have equal bytes, unlike 0.0 and -0.0
     is_equal_as_bytes: bool
-    #: serialised keys lie in the order of the objects, or those below 0 come last
+    #: serialized keys have the order of the objects, or those below 0 come last
     order: Literal["of objects", "negative last"]
-    #: text about ``value``, an object of exactly the type: where it holds, encoding cannot fail
+    #: expression of ``value``, an object of exactly the type: if true, encoding cannot fail
     encodes_surely: str
-    #: of numbers: how `struct` calls the bytes
+    #: of numbers: the format for `struct`
     layout: str = ""
 
 

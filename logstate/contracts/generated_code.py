@@ -1,8 +1,8 @@
-"""Functions made from text, where one function made for a type replaces many calls per record.
+"""Functions generated as text, where one function per type replaces many calls per record.
 
-The only place of the library that executes text. The text is put together from names of fields that
-the program declares, never from anything that came with a record; it can be read: ``source`` of the
-function, and every traceback shows its lines.
+The only module of the library that executes text. The text is composed of names of fields that the
+program declares, never of data of a record. It can be inspected: ``source`` of the function, and
+every traceback shows its lines.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ FILE_PREFIX = "<generated: "
 
 @lru_cache(maxsize=1_000)
 def make_function(name: str, source: str, origin: str) -> Any:
-    r"""The function ``name`` that ``source`` defines; ``origin`` says in tracebacks what it is.
+    r"""Return the function ``name`` that ``source`` defines; tracebacks show ``origin``.
 
-    Made once however often it is asked for, so that what the interpreter learns about its types is
-    kept. A function that needs objects takes them as arguments, and defines and returns another.
+    The result is cached, so that the interpreter's type specialization is kept. A function that
+    needs objects takes them as arguments, and defines and returns another one.
 
     >>> double = make_function("double", "def double(x):\n    return 2 * x\n", "an example")
     >>> double(4), double.source.splitlines()[0]

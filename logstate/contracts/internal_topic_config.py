@@ -1,7 +1,8 @@
-"""What may be said of the topics that an application makes for itself. Pure.
+"""Validate the settings of topics that an application creates for itself.
 
-Results depend on a few settings of these topics: timestamps are those of the records, nothing is
-removed that somebody still needs. Those are refused, whatever else brokers know is passed on.
+Results depend on a few settings of these topics: timestamps must be those of the records, and
+nothing that is needed may be deleted. Those are refused, all other settings of brokers are passed
+on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from logstate.contracts.setting_rules import mapping, shown
 
 _POLICY = "cleanup.policy"
 _TIMESTAMPS = "message.timestamp.type"
-#: what brokers know of topics (Kafka 4.1); unknown names pass unless they resemble one of these
+#: topic settings of brokers (Kafka 4.1); unknown names pass unless they resemble one of these
 _NUMBERS = frozenset((
     "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
     "index.interval.bytes", "local.retention.bytes", "local.retention.ms",
@@ -34,21 +35,21 @@ _RETENTIONS = ("retention.ms", "retention.bytes")
 
 
 class RetentionLimit(NamedTuple):
-    """A setting by which brokers delete records by their age, or by how many there are."""
+    """A setting by which brokers delete records by age or by size."""
 
     setting: str
     value: int
-    #: whether these may be rows that the store has yet: size knows no age
+    #: whether it may delete rows that the store still has: a size limit does not consider the age
     deletes_rows: bool
 
     @property
     def is_of_age(self) -> bool:
-        """Whether it is an age, which brokers tell by event time and their own clock."""
+        """Whether it is an age, which brokers compare with event time by their own clock."""
         return self.setting == "retention.ms"
 
 
 def retention_limits(config: Mapping[Any, object], kept_ms: int) -> Iterator[RetentionLimit]:
-    """The limits that are set for a changelog whose store keeps its rows for so long."""
+    """Yield the limits that are set for a changelog whose store keeps its rows for this time."""
     for setting in _RETENTIONS:
         value = _number(config.get(setting))
         if value is not None and value >= 0:
@@ -57,9 +58,9 @@ def retention_limits(config: Mapping[Any, object], kept_ms: int) -> Iterator[Ret
 
 
 def age_limit(config: Mapping[str, str]) -> int | None:
-    """The age in ms at which brokers delete records of a topic; None if they do not.
+    """Return the age in ms at which brokers delete records of a topic; None if they do not.
 
-    None as well where they delete by size, which says nothing about the age of what was deleted.
+    Also None if they delete by size, which does not depend on the age of the records.
 
     >>> age_limit({"cleanup.policy": "compact,delete", "retention.ms": "90000000"})
     90000000
@@ -75,10 +76,10 @@ def age_limit(config: Mapping[str, str]) -> int | None:
 
 
 def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -> Iterator[str]:
-    """What is wrong with ``topic_config``, which is of every internal topic.
+    """Yield what is wrong with ``topic_config``, which applies to every internal topic.
 
-    ``repartitions``: there are repartition topics. ``kept_ms``: how long the windowed store keeps
-    its rows that keeps them longest; None where no store is windowed.
+    ``repartitions``: there are repartition topics. ``kept_ms``: the longest retention of a windowed
+    store; None if no store is windowed.
     """
     name = "topic_config"
     yield from _of_values(name, given)
@@ -92,10 +93,10 @@ def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -
     for setting, value, deletes_rows in retention_limits(config, kept_ms or 0):
         if repartitions:
             yield (
-                f"{name}[{setting!r}]={value} is of repartition topics too, whose records are"
-                " deleted once they are processed and not before: brokers would delete those that"
-                " wait, and compare event time with their own clock. Remove it, or give"
-                " changelog_config= of the store that it is meant for"
+                f"{name}[{setting!r}]={value} applies to repartition topics too, whose records are"
+                " deleted only after they are processed: brokers would delete waiting records, and"
+                " compare event time with their own clock. Remove it, or give changelog_config= of"
+                " the store that it is meant for"
             )
         elif kept_ms is not None and deletes_rows:
             yield (
@@ -108,7 +109,7 @@ def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -
 def problems_of_changelog(
     given: object, *, store: str, is_windowed: bool, kept_ms: int | None
 ) -> Iterator[str]:
-    """What is wrong with ``changelog_config`` of a store."""
+    """Yield what is wrong with ``changelog_config`` of a store."""
     name = f"changelog_config of store {store!r}"
     yield from _of_values("changelog_config", given, f" of store {store!r}")
     config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
@@ -119,8 +120,8 @@ def problems_of_changelog(
         if is_windowed and deletes_rows:
             yield (
                 f"{name}: {setting!r} is {value}, and the store keeps its rows for {kept_ms} ms:"
-                " those that brokers delete before are missing after a restore. Remove it; what"
-                " has expired is deleted by whoever owns the partition"
+                " rows that brokers delete earlier are missing after a restore. Remove it; the"
+                " owner of the partition deletes expired rows"
             )
 
 
@@ -130,12 +131,12 @@ def _of_policy(name: str, policy: str, *, is_windowed: bool) -> Iterator[str]:
         yield (
             f"{name}: {_POLICY!r} is {policy!r}, and rows of this store never expire: brokers would"
             " delete rows that it still has, which are missing after a restore. Remove it: the"
-            " policy is 'compact'. For rows that end after a time use windows, or delete them"
+            " policy is 'compact'. For rows that expire use windows, or delete them"
         )
     elif is_windowed and ("delete" not in parts or parts - {"compact", "delete"}):
         yield (
-            f"{name}: {_POLICY!r} is {policy!r}; of a windowed store it is 'compact,delete' or"
-            " 'delete': with less, brokers refuse to delete what has expired. Remove it"
+            f"{name}: {_POLICY!r} is {policy!r}; a windowed store needs 'compact,delete' or"
+            " 'delete': otherwise brokers do not allow the deletion of expired rows. Remove it"
         )
 
 
@@ -152,8 +153,8 @@ def _of_values(name: str, given: object, whose: str = "") -> Iterator[str]:
             yield f"{place} must be a whole number as text, such as '86400000'; got {shown(value)}"
         elif key == _TIMESTAMPS and value != "CreateTime":
             yield (
-                f"{place} must be 'CreateTime'; got {shown(value)}: brokers would put their time"
-                " in the place of event time, so restored rows and repartitioned records would have"
+                f"{place} must be 'CreateTime'; got {shown(value)}: brokers would replace event"
+                " time by their own time, so restored rows and repartitioned records would have"
                 " other timestamps. Remove it"
             )
         elif key not in _KNOWN:

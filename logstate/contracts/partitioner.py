@@ -1,7 +1,7 @@
-"""Which partition a key goes to: murmur2, as every JVM producer and Kafka Streams decide.
+"""The partition of a key: murmur2, as in every JVM producer and Kafka Streams.
 
-librdkafka hashes with the same function when it is told to (``partitioner=murmur2_random``); this
-one is for keys that are placed by a part of their bytes, and for finding the owner of a key.
+librdkafka hashes with the same function with ``partitioner=murmur2_random``; this one is for keys
+that are placed by a part of their bytes, and for finding the owner of a key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The signed 32-bit hash.
+    """Return the signed 32-bit hash.
 
     >>> murmur2(b"21")
     -973932308
@@ -36,7 +36,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key, 0 .. partitions - 1."""
+    """Return the partition of a key, 0 .. partitions - 1."""
     if partitions == 1:
         return 0
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -9,9 +9,9 @@ the hot path: no record object, no context switch.
   downstream operator asked for old values; ``is_latest`` False marks an out-of-order update of a
   versioned table (KIP-914).
 
-:class:`TaskContext` is what compilation gets. Its record attributes (``timestamp`` ...) describe
-the record that entered the sub-topology; ``process()`` nodes narrow them to the record at hand
-while user code runs, which is what plain key-value stores log as timestamp.
+:class:`TaskContext` is the argument of compilation. Its record attributes (``timestamp`` ...)
+describe the record that entered the sub-topology; ``process()`` nodes set them to their current
+record while user code runs, and plain key-value stores log that timestamp.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _EMIT_INTERVAL_MS = 1_000
 
 @dataclass(frozen=True)
 class EmitIntervals:
-    """Least wall-clock time between two looks for what is final: for closed windows, and for
+    """Minimum wall-clock time between two checks for final results: for closed windows, and for
     unmatched rows of outer joins.
 
-    Event time decides what a look finds. Whoever runs the topology decides first (None: unsaid),
-    then its builder, then a default.
+    Event time decides what a check finds. The setting of the application or test driver comes first
+    (None: not set), then that of the builder, then a default.
 
     >>> intervals = EmitIntervals.of(timedelta(seconds=5), None)
     >>> intervals.of_windows(declared_ms=10), intervals.of_outer_joins(declared_ms=10)
@@ -59,7 +59,7 @@ class EmitIntervals:
         *,
         default_ms: int = _EMIT_INTERVAL_MS,
     ) -> EmitIntervals:
-        """Of the settings of an application or a test driver."""
+        """Build it from the settings of an application or a test driver."""
         return cls(
             None if windows is None else windows // _MS,
             None if outer_joins is None else outer_joins // _MS,
@@ -67,23 +67,23 @@ class EmitIntervals:
         )
 
     def of_windows(self, declared_ms: int | None) -> int:
-        """For ``emit="close"``; ``declared_ms`` is the builder's."""
+        """Return the interval for ``emit="close"``; ``declared_ms`` is the builder's."""
         return self._first(self.windows_ms, declared_ms)
 
     def of_outer_joins(self, declared_ms: int | None) -> int:
-        """For the unmatched rows of left and outer stream joins, likewise."""
+        """Return the interval for the unmatched rows of left and outer stream joins."""
         return self._first(self.outer_joins_ms, declared_ms)
 
     def _first(self, *said: int | None) -> int:
         return next((one for one in said if one is not None), self.default_ms)
 
 
-#: where nobody who runs the topology says anything
+#: used if the application or test driver sets nothing
 DEFAULT_EMIT_INTERVALS = EmitIntervals()
 
 
 class TimeCell:
-    """A clock that decides a result: journaled at each commit, rolled back, restored with the cut.
+    """A stream time that decides a result: journaled at each commit, rolled back, restored.
 
     ``time`` starts at -1. Operators read and write the attribute directly.
     """
@@ -94,7 +94,7 @@ class TimeCell:
         self.time = time
 
 
-#: whose objects nobody can change; of others a function may change what it is given
+#: types of immutable objects; a function may change an object of another type
 SCALAR_TYPES = frozenset({type(None), str, int, float, bool, bytes})
 
 
@@ -104,7 +104,7 @@ class FanOut:
     __slots__ = ("to_compare",)
 
     def __init__(self, to_compare: int) -> None:
-        #: of how many records the children are compared with what they were given
+        #: for how many records the children's arguments are compared with the originals
         self.to_compare = to_compare
 
 
@@ -115,40 +115,40 @@ class Cancellable(Protocol):
 
 
 class CounterOfUser(Protocol):
-    """A sum that only grows."""
+    """A sum that only increases."""
 
     def add(self, amount: float = 1) -> None:
-        """Add to it; the amount is not negative."""
+        """Add an amount, which is not negative."""
 
 
 class GaugeOfUser(Protocol):
-    """A value that goes up and down."""
+    """A value that increases and decreases."""
 
     def set(self, value: float) -> None:
-        """Replace it."""
+        """Set the value."""
 
 
 class HistogramOfUser(Protocol):
-    """How often a figure fell into which range."""
+    """Counts observed values by range."""
 
     def observe(self, figure: float) -> None:
-        """Count one."""
+        """Count one value."""
 
 
 class ProcessorMetrics(Protocol):
-    """Makes the metrics of one processor; the same object for the same name and labels.
+    """Creates the metrics of one processor; returns the same object for the same name and labels.
 
-    ``meaning`` is what the exporters tell of it. Raise ValueError for a name or a label that cannot
-    be, or that means something else already.
+    ``meaning`` is the description for exporters. Raises ValueError for an invalid name or label, or
+    one that has another meaning already.
     """
 
     def counter(
         self, name: str, meaning: str, /, *, unit: str = "", **labels: object
     ) -> CounterOfUser:
-        """A counter, whose name ends in ``_total``."""
+        """Return a counter, whose name ends in ``_total``."""
 
     def gauge(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> GaugeOfUser:
-        """A gauge; it is gone when the task is."""
+        """Return a gauge; it is removed when the task is closed."""
 
     def histogram(
         self,
@@ -160,11 +160,11 @@ class ProcessorMetrics(Protocol):
         buckets: Iterable[float] = ...,
         **labels: object,
     ) -> HistogramOfUser:
-        """A histogram; ``buckets`` are upper bounds, of durations in seconds if not given."""
+        """Return a histogram; ``buckets`` are upper bounds, by default durations in seconds."""
 
 
 class _Uncounted:
-    """Metrics that nobody looks at."""
+    """Metrics that are not collected."""
 
     def __init__(self, task: str, node: str) -> None: ...
 
@@ -186,84 +186,84 @@ class _Uncounted:
 
 @dataclass(frozen=True)
 class ApplicationContext:
-    """What a task may tell its processors of the application that it belongs to."""
+    """What processors can read about the application of their task."""
 
-    #: the application's settings, without those of its clients, which may be secrets
+    #: the application's settings without those of its clients, which may contain secrets
     application_config: Mapping[str, Any] = field(default_factory=dict)
-    #: of a task: where its processors may keep files; None: nowhere
+    #: returns the directory for files of a task's processors; None: there is none
     files: Callable[[TaskId], Path] | None = None
-    #: of a task and a node
+    #: returns the metrics of a task and a node
     metrics: Callable[[str, str], ProcessorMetrics] = _Uncounted
 
 
-#: of tasks that no application runs
+#: for tasks outside an application
 NO_APPLICATION = ApplicationContext()
 
 
 class CommitBuffered(Protocol):
-    """Results an operator holds back until the commit; task state like the rows of a store."""
+    """Results that an operator buffers until the commit; task state like the rows of a store."""
 
     def emit(self) -> bool:
-        """Forward what is held; returns whether there was anything."""
+        """Forward the buffered results; return whether there were any."""
 
     def discard(self) -> None:
-        """Forget what is held: the task goes back to its last commit."""
+        """Drop the buffered results: the task returns to its last commit."""
 
     def begin_journal(self) -> None:
-        """Remember what changes from here on, so that one record's effects can be undone."""
+        """Record changes from here on, so that the effects of one record can be undone."""
 
     def end_journal(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` undo the changes since ``begin_journal``."""
+        """Stop recording; with ``rollback`` undo the changes since ``begin_journal``."""
 
 
 class TaskContext(Protocol):
-    """What an operator or a store sees of its task."""
+    """The task as operators and stores see it."""
 
     application_id: str
     task_id: TaskId
     #: record that entered the sub-topology (or the one a process() node works on)
     timestamp: int
     headers: Headers
-    #: where it came from; ``topic`` is None inside punctuators
+    #: source of the record; ``topic`` is None inside punctuators
     topic: str | None
     partition: int
     offset: int
-    #: the record at hand as it was read
+    #: the current record as it was read
     fetched: FetchedRecord | None
     #: largest timestamp seen by the task; -1 before the first record
     stream_time: int
-    #: how rarely is looked for what is final
+    #: minimum time between two checks for final results
     emit_intervals: EmitIntervals
-    #: for processors that ask
+    #: for processors that read it
     application_context: ApplicationContext
-    #: what the node that is being compiled has called once all nodes are
+    #: functions that the compiled nodes registered, called once all nodes are compiled
     starting: list[Callable[[], None]]
     #: compiled so far; the next record after each commit is compared
     fan_outs: list[FanOut]
     #: ``threading.get_ident()`` of the thread that runs the task, or ran it last
     thread: int
-    #: whether this thread is running the task at this moment; one call into C
+    #: whether this thread is running the task now; one call into C
     is_running_here: Callable[[], bool]
     #: the first refused call of another thread that would have changed something
     misuse: WrongThreadError | None
 
     def wall_clock_ms(self) -> int:
-        """The wall clock, from the Clock seam."""
+        """Return the wall clock, from the Clock protocol."""
 
     def store(self, name: str) -> Any:
-        """The store object (see logstate.contracts.stores); global stores too."""
+        """Return the store object (see logstate.contracts.stores); global stores too."""
 
     def time_cell(self, name: str) -> TimeCell:
-        """The named clock; the same object for the same name. Names are unique in the task."""
+        """Return the named stream time; the same object for the same name, unique in the task."""
 
     def dropper(self, node: str, reason: DropReason) -> Drop:
-        """What counts the records that a node drops for a reason (``dropped_records_total``)."""
+        """Return the counter of a node's dropped records for a reason."""
 
     def store_dropper(self, store: str) -> Drop:
-        """What counts the records that expired before they came to a store, by who writes it."""
+        """Return the counter of records that had expired when a node wrote them to a store."""
 
     def join_late(self, store: str) -> None:
-        """Count a record for which partners in ``store`` may have expired; it goes on."""
+        """Count a record whose partners in ``store`` may have expired; it is still processed."""
 
     def results_expired(self, store: StoreSpec, count: int) -> None:
         """Count final results that expired in ``store`` before they were sent, and warn."""
@@ -272,19 +272,20 @@ class TaskContext(Protocol):
         """Collect an output or repartition record; partition None = by key, murmur2."""
 
     def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
-        """``part`` of a result does not encode; returns if the result is to be left out."""
+        """Handle a result whose ``part`` does not encode; return if the result is skipped."""
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
-        """``name`` itself, or ``<application id>-<name>`` for internal topics."""
+        """Return ``name`` itself, or ``<application id>-<name>`` for internal topics."""
 
     def partition_count(self, topic: str) -> int:
-        """Partitions of a (resolved) topic this task writes to; asks once for one not planned.
+        """Return the partitions of a (resolved) topic that this task writes to.
 
-        In the test driver what it was told, else 1. Raises TopicError where there is no such topic.
+        A topic that is not in the plan is looked up once. The test driver returns the configured
+        number, by default 1. Raises TopicError if the topic does not exist.
         """
 
     def knows_partition_count(self, topic: str) -> bool:
-        """Whether that is the topic's count, and not the 1 that is told of unknown topics."""
+        """Return whether the count is known, and not the default 1 of an unknown topic."""
 
     def schedule(
         self,
@@ -298,7 +299,7 @@ class TaskContext(Protocol):
         """Schedule ``callback(timestamp)``; kind ``stream_time`` or ``wall_clock``."""
 
     def request_commit(self) -> None:
-        """Ask for a commit at the next occasion; a hint."""
+        """Request a commit at the next opportunity; a hint."""
 
     def before_commit(self, held: CommitBuffered) -> None:
         """Register, while compiling, results that wait for the commit.
@@ -309,10 +310,10 @@ class TaskContext(Protocol):
 
     @property
     def held_back(self) -> Sequence[CommitBuffered]:
-        """What was registered so far."""
+        """The buffered results that are registered so far."""
 
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
-        """What came of a held back result failed; returns if it is to be left out."""
+        """Handle a failure of a buffered result's processing; return if the result is skipped."""
 
     def on_close(self, node: str, close: Callable[[], None]) -> None:
         """Register, when user code starts, what the task calls for a node when it is closed."""

@@ -1,10 +1,10 @@
-"""Which member of a group reads which partition: Kafka's ``range`` assignor. Pure.
+"""The partitions of each group member, by Kafka's ``range`` assignor.
 
-Members stand in the order of their ``group.instance.id``, those without one behind them in the
-order of their member ids; of each topic they get contiguous blocks, the first ones one more where
-it does not divide. Nothing of an earlier assignment counts, so who gets what after a death or a
-join can be told beforehand. So the brokers of 4.3 do it (checked against their class), and the
-clients of the classic protocol.
+Members are sorted by their ``group.instance.id``, members without one after them by their member
+ids; for each topic they get contiguous blocks, the first members one partition more if the division
+has a remainder. Earlier assignments do not matter, so the assignment after a death or a join can be
+predicted. The brokers of 4.3 (checked against their class) and the clients of the classic protocol
+do the same.
 
 Topics with equal partition counts are co-partitioned: a member gets the same numbers of each.
 """
@@ -24,7 +24,7 @@ def assign_ranges(
     partition_counts: Mapping[str, int],
     instance_ids: Mapping[str, str] = _NONE,
 ) -> dict[str, set[TopicPartition]]:
-    """Member id -> its partitions. ``instance_ids``: of the members that are static.
+    """Return member id -> its partitions. ``instance_ids``: those of static members.
 
     >>> found = assign_ranges({"a": ["t"], "b": ["t"]}, {"t": 3})
     >>> [sorted(tp.partition for tp in found[m]) for m in "ab"]

@@ -1,11 +1,11 @@
-"""The parts of a record that users' functions give: timestamp, headers, topic, partition.
+"""Validate the parts of a record that user functions return: timestamp, headers, topic, partition.
 
-Kafka's client would refuse a wrong one, but only later, where nobody knows any more whose it was,
-and the test driver has no client. So each is checked as it enters the engine, and what is wrong is
-the error of the function that gave it: the processing handler is asked, here and on a cluster.
+Kafka's client would refuse an invalid one, but later, where its origin is unknown, and the test
+driver has no client. So each part is checked as it enters the engine, and a problem is an error of
+the function that returned it: the processing handler is called, here and on a cluster.
 
 Whole numbers of other libraries (``numpy.int64``) become ints. Everything else has the type that
-the client asks for, or is refused: nothing is rounded, parsed or encoded unasked.
+the client needs, or is refused: nothing is rounded, parsed or encoded implicitly.
 
 >>> timestamp_of(1_700_000_000_000.5, "the extractor returned")
 Traceback (most recent call last):
@@ -25,17 +25,17 @@ from logstate.contracts.records import Headers
 
 #: times are 64 bits on the wire and in stores
 TIMESTAMP_MAX = 2**63 - 1
-#: a time in ms below that is in the first three years since the epoch: those are seconds
+#: a time in ms below this is in the first three years since the epoch: it must be in seconds
 _SECONDS_MAX = 10**11
 #: partitions are 32 bits on the wire
 _PARTITION_MAX = 2**31 - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-#: what was found is quoted in errors, and may be anything
+#: errors quote the value, which may be of any size
 _SHOWN_MAX = 100
 
 
 def shown(given: object) -> str:
-    """What was given, in an error: short, and never a failure of its own."""
+    """Return a value for an error message: short, and without raising."""
     try:
         text = repr(given)
     except Exception as exc:  # noqa: BLE001  a user's __repr__
@@ -44,10 +44,10 @@ def shown(given: object) -> str:
 
 
 def timestamp_of(given: object, given_by: str) -> int:
-    """An event time that may be negative, which is "none".
+    """Return an event time that may be negative, which means "none".
 
-    ``given_by``: who gave it, such as "the timestamp extractor returned". Raises TypeError for what
-    is no int, ValueError for what has no 64 bits.
+    ``given_by``: its origin, such as "the timestamp extractor returned". Raises TypeError for a
+    value that is not an int, ValueError for one that does not fit 64 bits.
     """
     if type(given) is not int:
         given = _whole(given, f"{given_by} the timestamp", "event time is an int, in ms since the"
@@ -61,7 +61,7 @@ def timestamp_of(given: object, given_by: str) -> int:
 
 
 def event_time_of(given: object, given_by: str) -> int:
-    """An event time that a record must have. Raises as ``timestamp_of``, and for negatives."""
+    """Return an event time that is required. Raise like ``timestamp_of``, and for negatives."""
     timestamp = timestamp_of(given, given_by)
     if timestamp < 0:
         raise ValueError(f"{given_by} timestamp {timestamp}: event time is not negative")
@@ -69,7 +69,7 @@ def event_time_of(given: object, given_by: str) -> int:
 
 
 def headers_of(given: object, given_by: str) -> Headers:
-    """Headers as a list of ``(name, bytes or None)``; raises TypeError for anything else."""
+    """Return headers as a list of ``(name, bytes or None)``; raise TypeError for anything else."""
     if given is None:
         return None
     if type(given) is not list:
@@ -95,7 +95,7 @@ def headers_of(given: object, given_by: str) -> Headers:
         if value is not None and not isinstance(value, bytes):
             raise TypeError(
                 f"{given_by} the header {name!r} with the value {shown(value)}, a {_kind(value)}:"
-                " values are bytes or None, as whoever reads the topic gets them. Encode it, for"
+                " values are bytes or None, as consumers of the topic receive them. Encode it, for"
                 " example with str(value).encode()"
             )
         if not name.isascii():
@@ -104,41 +104,41 @@ def headers_of(given: object, given_by: str) -> Headers:
 
 
 def own_headers_of(given: object, given_by: str) -> Headers:
-    """The same in a list of their own: whoever gave them may go on with theirs."""
+    """Return the same in a new list: the caller may change its own list later."""
     headers = headers_of(given, given_by)
     return own_copy(headers) if headers is given else headers
 
 
 def own_copy(headers: Headers) -> Headers:
-    """The same headers in a list that others do not see."""
+    """Return the same headers in a separate list."""
     return None if headers is None else list(headers)
 
 
 def is_topic(name: str) -> bool:
-    """Whether a topic can be called so."""
+    """Return whether it is a valid topic name."""
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def topic_of(given: object, given_by: str) -> str:
-    """A topic's name as a plain str; TypeError or ValueError for what no topic can be called."""
+    """Return a topic's name as a plain str; raise TypeError or ValueError for an invalid name."""
     if not isinstance(given, str):
         raise TypeError(
             f"{given_by} the topic {shown(given)}, a {_kind(given)}: topics are named by str."
-            " Return a name for every record; filter out what belongs nowhere before"
+            " Return a name for every record; filter out other records before"
         )
     name = str.__str__(given)
     if not is_topic(name):
         raise ValueError(
             f"{given_by} the topic {shown(name)}: Kafka has no topic of that name. Topics have 1 to"
-            " 249 letters, digits, '.', '_' and '-'; map what the record says to such a name"
+            " 249 letters, digits, '.', '_' and '-'; map the record's content to such a name"
         )
     return name
 
 
 def partitions_of(given: object, given_by: str) -> tuple[int | None, ...]:
-    """The partitions that a partitioner chose, in order; (None,) is by the key, () is nowhere.
+    """Return the partitions that a partitioner chose; (None,): by the key, (): drop the record.
 
-    Raises TypeError for what are no ints, ValueError for what no partition can be.
+    Raises TypeError for values that are not ints, ValueError for numbers that are not partitions.
     """
     if given is None:
         return (None,)
@@ -148,7 +148,7 @@ def partitions_of(given: object, given_by: str) -> tuple[int | None, ...]:
 
 
 def no_such_partition(partition: int, given_by: str, found: str) -> ValueError:
-    """The error for a partition that a topic does not have."""
+    """Return the error for a partition that a topic does not have."""
     return ValueError(
         f"{given_by} the partition {partition}: {found}. Use the partition count that the"
         " partitioner is given, for example with % partition_count"
@@ -167,7 +167,7 @@ def _partition_of(given: object, given_by: str) -> int:
 def _whole(given: object, what: str, wanted: str, remedy: str) -> int:
     if not isinstance(given, bool):
         try:
-            return index(given)  # type: ignore[arg-type]  # what is none raises
+            return index(given)  # type: ignore[arg-type]  # raises for other types
         except TypeError:
             pass
     raise TypeError(f"{what} {shown(given)}, a {_kind(given)}: {wanted} {remedy}")
@@ -175,9 +175,9 @@ def _whole(given: object, what: str, wanted: str, remedy: str) -> int:
 
 def _time_remedy(given: object) -> str:
     if given is None:
-        return "Return -1 for a record without a time, which is skipped then"
+        return "Return -1 for a record without a time, which is then skipped"
     if isinstance(given, date):
-        return "Return int(moment.timestamp() * 1000), of a datetime that knows its time zone"
+        return "Return int(moment.timestamp() * 1000), of a datetime with a time zone"
     if isinstance(given, float):
         if abs(given) < _SECONDS_MAX:
             return "These look like seconds: int(seconds * 1000)"
@@ -190,7 +190,7 @@ def _check_text(name: str, given_by: str) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            f"{given_by} the header name {name!r}, which is no text: it has half of a surrogate"
+            f"{given_by} the header name {name!r}, which is not valid text: it has half a surrogate"
             " pair. Decode names with errors='replace'"
         ) from None
 

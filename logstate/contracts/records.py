@@ -1,13 +1,13 @@
-"""The nouns that travel through the library: records, partitions, tasks, windowed keys.
+"""The basic classes of the library: records, partitions, tasks, windowed keys.
 
 Vocabulary used everywhere:
 
 - *offset*: always the NEXT one to read or write, unless a name says ``last_offset``. Kafka commits
   and seeks with next offsets; mixing the two conventions is the classic restore bug.
 - *timestamp*: event time, milliseconds since the epoch.
-- *headers*: a list of ``(name, bytes or None)`` in order, or None where a record has none. A list
-  is never changed in place once a record was forwarded, because siblings see the same object. User
-  code may change the one that it gets, and the one that it gave: both are its own.
+- *headers*: a list of ``(name, bytes or None)`` in order, or None if a record has none. A list
+  is never changed in place after a record was forwarded, because siblings share the object. User
+  code may change the list that it receives, and the one that it passed: both are separate copies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """The inverse of ``str``: ``TaskId.parse("0_3") == TaskId(0, 3)``."""
+        """Parse the result of ``str``: ``TaskId.parse("0_3") == TaskId(0, 3)``."""
         sub_topology, _, partition = text.partition("_")
         return cls(int(sub_topology), int(partition))
 
@@ -59,7 +59,7 @@ class Windowed(NamedTuple, Generic[K]):
 
 
 class Change(NamedTuple, Generic[V]):
-    """What became of a row of a table. ``old`` is None where there was none, ``new`` where it was
+    """A change of a table row. ``old`` is None if there was no row, ``new`` if it was
     deleted.
     """
 
@@ -68,7 +68,7 @@ class Change(NamedTuple, Generic[V]):
 
 
 class Record(NamedTuple, Generic[K, V]):
-    """What a processor receives and forwards. Immutable: derive with ``_replace``."""
+    """A record that a processor receives and forwards. Immutable: derive with ``_replace``."""
 
     key: K
     value: V
@@ -77,7 +77,7 @@ class Record(NamedTuple, Generic[K, V]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record being processed came from; absent inside punctuators."""
+    """The origin of the current record; not available inside punctuators."""
 
     topic: str
     partition: int
@@ -85,9 +85,9 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordContext(NamedTuple):
-    """What is known of a record beside its key and value; given to choosers of topics.
+    """Facts about a record in addition to its key and value; passed to choosers of topics.
 
-    ``topic``, ``partition`` and ``offset`` say where the record being processed came from: None, -1
+    ``topic``, ``partition`` and ``offset`` are the origin of the current record: None, -1
     and -1 inside scheduled callbacks. ``timestamp`` and ``headers`` are those that are written.
 
     >>> from logstate import StreamsBuilder, TopologyTestDriver
@@ -109,7 +109,7 @@ class RecordContext(NamedTuple):
 
 
 class FetchedRecord(Protocol):
-    """A record as a consumer hands it over.
+    """A record as a consumer returns it.
 
     This is the shape of ``confluent_kafka.Message``, so the hot path needs no conversion; the fake
     log returns objects with the same methods.

@@ -1,8 +1,8 @@
-"""The contract between Python objects and the bytes on a topic or in a store.
+"""The protocol that converts between Python objects and the bytes on a topic or in a store.
 
-A serde is asked once per node for a plain callable, and only that callable runs per record. So a
-serde is free to prepare as much as it likes while binding (compile a schema, look up a subject),
-and the best ones return a C function such as ``str.encode``.
+Each node calls a serde once for a plain callable, and only that callable runs per record. So a
+serde may prepare as much as it likes while binding (compile a schema, look up a subject), and the
+best ones return a C function such as ``str.encode``.
 
 Invariants:
 
@@ -10,15 +10,15 @@ Invariants:
 - ``deserialize(serialize(x)) == x`` for every value the serde accepts; a value that would come
   back different is refused when it is written, not when it is read after a restore.
 - A callable may be used from several threads at once.
-- What a class outside of the library gives is a plain function, and its serializers return bytes:
-  whoever makes such a class has its methods checked, so that nobody who asks it need do that.
-- Callables raise what their codec raises; the caller adds topic, partition and offset.
+- A class outside of the library returns plain functions, and its serializers return bytes: its
+  methods are wrapped by checks when the class is created, so callers need not check anything.
+- Callables raise the errors of their codec; the caller adds topic, partition and offset.
 
-A serde may also look at the headers of records on topics, by ``header_serializer`` and
-``header_deserializer``. Rows of stores, and so changelogs, have the plain form: they are read where
-there is no record. So:
+A serde may also use the headers of records on topics, by ``header_serializer`` and
+``header_deserializer``. Rows of stores, and so changelogs, have the plain form, because they are
+read without a record. So:
 
-- what ``serializer`` writes is read by the function of ``header_deserializer`` too, with headers
+- the bytes of ``serializer`` can be read by the function of ``header_deserializer`` too, with
   that do not say otherwise;
 - a key has the same bytes in both forms: partitions and rows are found by them.
 """
@@ -40,26 +40,26 @@ T = TypeVar("T")
 
 Serializer: TypeAlias = Callable[[T], bytes]
 Deserializer: TypeAlias = Callable[[bytes], T]
-#: names and values in order; a list of the callee's own
+#: names and values in order; a separate list for the callee
 HeaderList: TypeAlias = "list[tuple[str, bytes | None]]"
 HeaderSerializer: TypeAlias = Callable[[T, HeaderList], bytes]
 HeaderDeserializer: TypeAlias = Callable[[bytes, HeaderList], T]
 
 
-#: what users write of a serde, and what they return is checked
+#: methods of a user's serde whose results are checked
 _ASKED_FOR = {"serializer", "deserializer", "header_serializer", "header_deserializer"}
 _LIKE_BYTES = (bytes, bytearray, memoryview)
 
 
 class Serde(ABC, Generic[T]):
-    """How objects of type ``T`` become bytes and come back.
+    """Converts objects of type ``T`` to bytes and back.
 
-    ``immutable`` says that a decoded object can be kept and handed out again without copying it:
-    true for str, int, float, bytes, bool and for frozen types made of these. Where it is false
-    every reader gets a freshly decoded object, because user code may change what it is given.
+    ``immutable`` means that a decoded object can be kept and returned again without copying it:
+    true for str, int, float, bytes, bool and for frozen types of these. If it is false, every
+    reader gets a newly decoded object, because user code may change the one that it receives.
 
-    Two of the library's are equal where they write and read the same. One of yours equals itself
-    alone, unless its class defines ``__eq__`` and ``__hash__``, as a frozen dataclass does.
+    Two of the library's serdes are equal if they read and write the same. A user's serde equals
+    only itself, unless its class defines ``__eq__`` and ``__hash__``, as a frozen dataclass does.
     """
 
     immutable: bool = False
@@ -73,50 +73,50 @@ class Serde(ABC, Generic[T]):
 
     @abstractmethod
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
-        """The function that encodes keys (or values) for ``topic``; bound once."""
+        """Return the function that encodes keys (or values) for ``topic``; called once."""
 
     @abstractmethod
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
-        """The function that decodes keys (or values) of ``topic``; bound once."""
+        """Return the function that decodes keys (or values) of ``topic``; called once."""
 
     def header_serializer(self, topic: str, is_key: bool) -> HeaderSerializer[T] | None:  # noqa: ARG002
-        """The function that encodes for records of ``topic`` and sees their headers; None: none.
+        """Return the encoder for records of ``topic`` that gets their headers; None: not needed.
 
-        ``write(value, headers)`` may add to the list and take away; it becomes the record's.
+        ``write(value, headers)`` may add to the list and remove from it; the record gets the list.
         """
         return None
 
     def header_deserializer(self, topic: str, is_key: bool) -> HeaderDeserializer[T] | None:  # noqa: ARG002
-        """The function that decodes records of ``topic`` by their headers; None: it needs none.
+        """Return the decoder for records of ``topic`` that gets their headers; None: not needed.
 
-        ``read(data, headers)``: the list is a copy, empty where the record has no headers.
+        ``read(data, headers)``: the list is a copy, empty if the record has no headers.
         """
         return None
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """The format as JSON-able data, for readers that do not have the Python type.
+        """Return the format as data for JSON, for readers that do not have the Python type.
 
         Always has ``format``; ``schema`` where there is one; ``inner`` and ``window_size_ms`` for
         windowed keys. Never contains addresses with credentials.
         """
 
     def same_by(self) -> Any:
-        """What the library's own tell of themselves to be compared by; None: only the object."""
+        """Return what the library's serdes are compared by; None: only the same object is equal."""
         return None
 
-    # Streams that come together ask this while a topology is declared, and nobody per record.
+    # Called while a topology is declared, for streams that are merged or joined, never per record.
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        # A class that a user derives may keep more than is known here.
+        # A user's derived class may have more state than is known here.
         if type(self) is not type(other) or not _is_of_library(type(self)):
             return NotImplemented
         mine = self.same_by()
         return mine is not None and bool(mine == cast("Serde[Any]", other).same_by())
 
     def __hash__(self) -> int:
-        # What they are compared by has dicts in it; there are a few of one class at most.
+        # What they are compared by contains dicts; there are only a few serdes of one class.
         is_compared = _is_of_library(type(self)) and self.same_by() is not None
         return hash(type(self)) if is_compared else object.__hash__(self)
 
@@ -124,27 +124,27 @@ class Serde(ABC, Generic[T]):
         return f"<serde {self.describe()['format']}>"
 
 
-#: of the keys and of the values of one topic
+#: functions for the keys and for the values of one topic
 Encoders: TypeAlias = tuple[HeaderSerializer[Any], HeaderSerializer[Any]]
 Decoders: TypeAlias = tuple[HeaderDeserializer[Any], HeaderDeserializer[Any]]
 
 
 def header_encoders(key: Serde[Any], value: Serde[Any], topic: str) -> Encoders | None:
-    """What encodes for a topic; None where neither serde looks at headers."""
+    """Return the encoders for a topic; None if neither serde uses headers."""
     if not (key.header_serializer(topic, True) or value.header_serializer(topic, False)):
         return None
     return record_encoders(key, value, topic)
 
 
 def header_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders | None:
-    """What decodes a topic; None where neither serde looks at headers."""
+    """Return the decoders of a topic; None if neither serde uses headers."""
     if not (key.header_deserializer(topic, True) or value.header_deserializer(topic, False)):
         return None
     return record_decoders(key, value, topic)
 
 
 def record_encoders(key: Serde[Any], value: Serde[Any], topic: str) -> Encoders:
-    """What encodes for a topic, whether or not a serde looks at headers."""
+    """Return the encoders for a topic, whether or not a serde uses headers."""
     of_key, of_value = key.header_serializer(topic, True), value.header_serializer(topic, False)
     return (
         of_key or _blind(key.serializer(topic, True)),
@@ -153,7 +153,7 @@ def record_encoders(key: Serde[Any], value: Serde[Any], topic: str) -> Encoders:
 
 
 def record_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
-    """What decodes a topic, whether or not a serde looks at headers."""
+    """Return the decoders of a topic, whether or not a serde uses headers."""
     of_key, of_value = key.header_deserializer(topic, True), value.header_deserializer(topic, False)
     return (
         of_key or _blind(key.deserializer(topic, True)),
@@ -162,7 +162,7 @@ def record_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
 
 
 def row_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
-    """What decodes the changelog of a store, whose headers say nothing about its bytes."""
+    """Return the decoders of a store's changelog, whose headers do not affect its bytes."""
     return _blind(key.deserializer(topic, True)), _blind(value.deserializer(topic, False))
 
 
@@ -170,7 +170,7 @@ def inside(
     inner: Callable[[Any, HeaderList], Any],
     around: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
 ) -> Callable[[Any, HeaderList], Any]:
-    """The function of a serde that puts something ``around`` that of another one."""
+    """Return the function of a serde that wraps that of another one with ``around``."""
     return lambda one, headers: around(lambda part: inner(part, headers))(one)
 
 
@@ -182,13 +182,13 @@ def _is_of_library(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == "logstate"
 
 
-# --- what users' serdes give ----------------------------------------------------------------------
+# --- checks of users' serdes ----------------------------------------------------------------------
 
 
 def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's ``serializer`` and its kin, which gives a plain function or raises SerdeError.
+    """Wrap a user's ``serializer`` or similar: it returns a plain function or raises SerdeError.
 
-    What it gives is looked at once for a topic. A serializer is called through one function more.
+    The result is checked once per topic. A serializer is called through one more function.
     """
 
     @wraps(method)
@@ -205,47 +205,47 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_function(given: Any, serde: object, method: str, topic: str, *, is_key: bool) -> None:
-    """Raises SerdeError for what a serde's method returned, unless it is a plain function."""
+    """Raise SerdeError if a serde's method did not return a plain function."""
     what = f"{method}() of {_whose(serde, topic, is_key=is_key)} returned"
     if isinstance(given, CoroutineType):
         given.close()
         raise SerdeError(
-            f"{what} a coroutine: it is declared with async def. Nothing here waits for it. Write a"
+            f"{what} a coroutine: it is declared with async def, and is never awaited. Write a"
             " plain method that returns a plain function"
         )
     if not callable(given):
         raise SerdeError(
-            f"{what} {shown(given)} ({type(given).__name__}), which is no function. It is asked"
-            " once for a topic, and what it returns is called for every record"
+            f"{what} {shown(given)} ({type(given).__name__}), which is not a function. The method"
+            " is called once for a topic, and its result is called for every record"
         )
     called = given if inspect.isroutine(given) else type(given).__call__
     for function in (given, called):
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise SerdeError(
-                f"{what} {_site(given)}, a coroutine function (async def). Nothing here waits for"
-                " it, so nothing of it would ever run. Write a plain function; what has to be"
-                " awaited, such as a key for decryption, is fetched before it is needed"
+                f"{what} {_site(given)}, a coroutine function (async def), which is never awaited,"
+                " so it would never run. Write a plain function; fetch what needs await, such as a"
+                " key for decryption, before it is needed"
             )
         if inspect.isgeneratorfunction(function):
             raise SerdeError(
-                f"{what} {_site(given)}, a generator function (it has a yield). Calling it runs"
-                " nothing of it. Return the result"
+                f"{what} {_site(given)}, a generator function (it has a yield). A call does not run"
+                " it. Return the result"
             )
 
 
 def _bytes_only(
     serialize: Callable[..., Any], serde: object, topic: str, *, is_key: bool
 ) -> Callable[..., bytes]:
-    """The serializer of a user's serde, whose results are bytes of their own, or errors.
+    """Return a user's serializer wrapped so that its results are bytes objects, or errors.
 
-    What is like bytes becomes bytes: a buffer may be filled anew for the next record.
+    Bytes-like results are copied: a buffer may be refilled for the next record.
     """
 
     def serialize_to_bytes(value: Any, *headers: Any) -> bytes:
         if is_key and value is None:
             raise SerdeError(
-                f"{_whose(serde, topic, is_key=is_key)} was given None, which is no key of a row:"
-                " leave such a record out, or give it a key"
+                f"{_whose(serde, topic, is_key=is_key)} was given None, which is not a row's key:"
+                " skip such a record, or give it a key"
             )
         data = serialize(value, *headers)
         if type(data) is bytes:
@@ -257,8 +257,8 @@ def _bytes_only(
         remedy = "Return the bytes"
         if data is None:
             remedy = (
-                "None is Kafka's null, and whoever makes the value says that it is none: return"
-                " None from that function, and here the bytes or an error"
+                "None is Kafka's null, and the function that makes the value returns it for no"
+                " value: return None from that function, and here the bytes or an error"
             )
         elif isinstance(data, str):
             remedy = 'Return text.encode("utf-8")'

@@ -1,4 +1,4 @@
-"""Where and how an instance answers others: its address, its token, its certificate."""
+"""How an instance serves HTTP requests: its address, its token, its certificate."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ class Serving:
     """How an instance answers queries over HTTP, and how others find it.
 
     Args:
-        bind: ``host:port`` that it listens at by itself; port 0 takes any. Empty where
-            ``app.asgi()`` is mounted into a service of yours: ``advertised`` then says where.
-        advertised: where other instances reach it, ``http://host:port`` with the path that it is
-            mounted at; by default what it is bound to.
-        token: whoever asks has to show it (``Authorization: Bearer``); the same on all instances.
-        certificate, private_key: files of its own TLS certificate, in PEM.
-        authority: file of the certificates that those of other instances are checked against.
-        rack: where it runs; shown to others, and standbys are kept in other racks first. By default
-            the consumers' ``client.rack``.
-        is_open: without it, an address that other machines reach needs a token.
-        max_age: an answer to others is refused where the rows were last known to be the newest
-            longer ago. It has to be less than the group's session time-out: who is cut off from
+        bind: ``host:port`` to listen on; port 0 takes any free port. Empty if ``app.asgi()`` is
+            mounted into a service of yours: then ``advertised`` is its address.
+        advertised: the address for other instances, ``http://host:port`` with the path that it is
+            mounted at; by default the bound one.
+        token: every request has to contain it (``Authorization: Bearer``); the same on all
+            instances.
+        certificate, private_key: files of the instance's TLS certificate, in PEM.
+        authority: file of the certificates that verify those of other instances.
+        rack: its location; shown to others, and standbys are placed in other racks first. By
+            default the consumers' ``client.rack``.
+        is_open: without it, an address that other machines can reach needs a token.
+        max_age: a read by others is refused if the rows were last known to be the newest longer
+            ago. It must be less than the group's session time-out: an instance that cannot reach
             the brokers for longer may have lost its partitions without knowing.
-        timeout: how long one request may take.
-        page_rows: most rows of one page.
-        streams: most streams of changes at a time; each is a consumer.
-        connections: most HTTP connections at a time, and never more than a quarter of the files
-            that the process can open; a new one takes the place of one that asks nothing.
-        hosts: other names that requests may name as their host, such as that of a proxy, where
+        timeout: the limit of one request.
+        page_rows: maximum number of rows of one page.
+        streams: maximum number of concurrent streams of changes; each is a consumer.
+        connections: maximum number of HTTP connections, and never more than a quarter of the files
+            that the process can open; a new one replaces an idle one.
+        hosts: other names that requests may have as their host, such as that of a proxy, if
             ``bind`` is a loopback address and there is no token; others are refused.
     """
 
@@ -58,18 +59,18 @@ class Serving:
 
     @property
     def scheme(self) -> str:
-        """``https`` with a certificate."""
+        """``https`` with a certificate, otherwise ``http``."""
         return "http" if self.certificate is None else "https"
 
     @property
     def is_secured(self) -> bool:
-        """Whether others reach it with TLS."""
+        """Whether other instances reach it with TLS."""
         return self.scheme == "https" or self.advertised.startswith("https://")
 
     def named_hosts(self) -> frozenset[str]:
-        """What requests may name as their host beside this machine; empty: anything.
+        """Host names that requests may have in addition to this machine's; empty: any name.
 
-        With a token, and at an address that others reach, a name says nothing about who asks.
+        With a token, or at an address that others can reach, the name does not identify the client.
         """
         if self.token or not self.bind or not is_loopback(host_and_port(self.bind)[0]):
             return frozenset()
@@ -77,25 +78,25 @@ class Serving:
         return frozenset({"localhost", advertised.lower(), *map(str.lower, self.hosts)} - {""})
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it; types are a wish."""
+        """Yield what is wrong; the types of the arguments are not enforced."""
         wrong = list(self._of_texts())
         if wrong:
             yield from wrong
             return
         yield from flag("is_open of Serving", self.is_open)
         if not self.bind and not self.advertised:
-            yield "Serving needs bind= or, where it is mounted, advertised="
+            yield "Serving needs bind= or, if it is mounted, advertised="
         if self.bind:
             yield from self._of_bind()
         if self.advertised:
             parts = urlsplit(self.advertised)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 yield (
-                    "advertised must be the address that others reach this instance at, as"
+                    "advertised must be the address at which others reach this instance, as"
                     f" 'http://host:port'; got {shown(self.advertised)}"
                 )
         if (self.certificate is None) != (self.private_key is None):
-            yield "certificate= and private_key= of Serving are given together, or neither"
+            yield "certificate= and private_key= of Serving must be given together"
         yield from count("page_rows", self.page_rows, least=1)
         yield from count("streams of Serving", self.streams, least=0)
         hosts: object = self.hosts
@@ -116,11 +117,11 @@ class Serving:
                 yield f"{name} of Serving must be text; got {shown(value)}"
         token: object = self.token
         if not isinstance(token, str):
-            yield f"token of Serving must be text; got {type(token).__name__}"  # and no secret
+            yield f"token of Serving must be text; got {type(token).__name__}"  # without the secret
         elif token.strip() != token or not all(" " <= one <= "~" for one in token):
             yield (
-                "token of Serving must be ASCII text without line breaks, and no space at its ends:"
-                " it travels in a header, where others are refused or changed on the way"
+                "token of Serving must be ASCII text without line breaks or spaces at its ends:"
+                " it is sent in a header, where other characters are refused or changed"
             )
         files: dict[str, object] = {
             "certificate": self.certificate,
@@ -143,15 +144,15 @@ class Serving:
                 " anyone who can connect can read every store. Give Serving(token=...), or"
                 " is_open=True if something else controls access"
             )
-        if host in ("", "0.0.0.0", "::") and not self.advertised:  # noqa: S104  what is refused
+        if host in ("", "0.0.0.0", "::") and not self.advertised:  # noqa: S104  it is refused
             yield (
-                f"serve={self.bind!r} listens everywhere, and others cannot tell where that is:"
+                f"serve={self.bind!r} listens on all interfaces, so others do not know its address:"
                 f" give advertised='{self.scheme}://this-host:{port}'"
             )
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """Of ``host:port``; raises ValueError.
+    """Split ``host:port``; raise ValueError.
 
     >>> host_and_port("[::1]:8080")
     ('::1', 8080)
@@ -163,7 +164,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def host_of(header: str) -> str:
-    """The name in a ``Host`` header, without its port.
+    """Return the name in a ``Host`` header, without its port.
 
     >>> host_of("Localhost:80"), host_of("[::1]:80"), host_of("evil.example.")
     ('localhost', '::1', 'evil.example')
@@ -175,7 +176,7 @@ def host_of(header: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody on another machine reaches it."""
+    """Return whether only this machine can connect to the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,8 +1,8 @@
-"""What a setting may be, as rules that say what was found and what to write instead. Pure.
+"""Rules that validate settings, and say what was found and what to write instead.
 
-A rule takes a name and a value of any type, and yields what is wrong: nothing where all is well.
-Whoever has settings lists its rules for :func:`~logstate.contracts.errors.check`, which raises
-every problem at once.
+A rule takes a name and a value of any type, and yields what is wrong: nothing for a valid value.
+Code with settings passes its rules to :func:`~logstate.contracts.errors.check`, which raises every
+problem at once.
 
 >>> list(count("workers", 2, least=1))
 []
@@ -49,7 +49,7 @@ def duration(
     unit: str = "seconds",
     optional: bool = False,
 ) -> Iterator[str]:
-    """A timedelta within bounds, or None if optional. ``why``: the reason of the upper one."""
+    """A timedelta within bounds, or None if optional. ``why``: the reason of the upper bound."""
     if optional and given is None:
         return
     if not isinstance(given, timedelta):
@@ -61,27 +61,27 @@ def duration(
 
 
 def durations(owner: str, *, optional: bool = False, **given: object) -> Iterator[str]:
-    """Timedeltas by their names among the arguments of a call, or the fields of an owner."""
+    """Timedeltas by their names as arguments of a call, or as fields of an owner."""
     for name, one in given.items():
         yield from duration(f"{name} of {owner}", one, optional=optional)
 
 
 def seconds(name: str, given: object) -> Iterator[str]:
-    """A number of seconds; infinity is no limit."""
+    """A number of seconds; infinity means no limit."""
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if not is_number or not given >= 0:  # type: ignore[operator]  # it is one; NaN is not
         yield f"{name} must be a number of seconds, at least 0; got {shown(given)}"
 
 
 def emit_intervals(windows: object, outer_joins: object) -> Iterator[str]:
-    """How rarely is looked for what is final; None is unsaid."""
+    """The intervals of checks for final results; None is not set."""
     named = {"window_emit_interval": windows, "outer_join_emit_interval": outer_joins}
     for name, given in named.items():
         yield from duration(name, given, unit="milliseconds", optional=True)
 
 
 def flag(name: str, given: object) -> Iterator[str]:
-    """True or False, and nothing that merely counts as one."""
+    """True or False, and no other value that counts as one."""
     if not isinstance(given, bool):
         yield f"{name} must be True or False; got {shown(given)}"
 
@@ -103,7 +103,7 @@ def topic(name: str, given: object) -> Iterator[str]:
 
 
 def positions(name: str, given: Mapping[Any, Any]) -> Iterator[str]:
-    """Offsets by partitions, these as ``topic-partition``."""
+    """Offsets by partitions in the form ``topic-partition``."""
     for where, offset in given.items():
         if not _PARTITION.fullmatch(str(where)):
             yield f"{name} takes offsets by 'topic-partition'; got {shown(where)}"
@@ -111,7 +111,7 @@ def positions(name: str, given: Mapping[Any, Any]) -> Iterator[str]:
 
 
 def is_application_id(given: object) -> bool:
-    """Whether it can be part of the names of topics and directories."""
+    """Return whether it can be part of the names of topics and directories."""
     return isinstance(given, str) and _APPLICATION_ID.fullmatch(given) is not None
 
 
@@ -125,18 +125,18 @@ def application_id(name: str, given: object) -> Iterator[str]:
 
 
 def mapping(name: str, given: object, example: str) -> Iterator[str]:
-    """Names and what belongs to them."""
+    """A dict."""
     if not isinstance(given, Mapping):
         yield f"{name} must be a dict, such as {example}; got {shown(given)}"
 
 
 def offset_reset(name: str, given: object) -> Iterator[str]:
-    """Where to begin where nothing is committed."""
+    """The start position without a committed offset."""
     if isinstance(given, timedelta):
         if given < timedelta(0):
             positive = "" if given == timedelta.min else f". Write {-given!r}"
             yield (
-                f"{name} is a time back from now, so timedelta(days=1) means yesterday; got"
+                f"{name} is a duration back from now, so timedelta(days=1) means yesterday; got"
                 f" {given!r}, which is in the future{positive}"
             )
     elif given not in ("earliest", "latest", "none"):
@@ -168,28 +168,28 @@ def brokers(name: str, given: object) -> Iterator[str]:
 def _wrong_address(address: str) -> str:
     protocol, separator, place = address.rpartition("://")
     if separator and protocol.lower() not in _PROTOCOLS:
-        return f"and {protocol!r} is no protocol of brokers ({', '.join(_PROTOCOLS)})"
+        return f"and {protocol!r} is not a protocol of brokers ({', '.join(_PROTOCOLS)})"
     if any(not letter.isprintable() or letter in " /;\\'\"" for letter in place):
-        return "which is no address"
+        return "which is not an address"
     host, colon, port = place.rpartition(":")
     if place.startswith("["):
         host, bracket, rest = place[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
-            return "which is no address"
+            return "which is not an address"
         colon, port = rest[:1], rest[1:]
     elif not colon:
         host = place
     elif ":" in host:
-        return f"and an IPv6 address stands in brackets: '[{place}]:9092'"
+        return f"and an IPv6 address must be in brackets: '[{place}]:9092'"
     if not host:
         return "without a host"
     if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
-        return f"and {port!r} is no port (1 to 65535)"
+        return f"and {port!r} is not a port (1 to 65535)"
     return ""
 
 
 def shown(given: object) -> str:
-    """A value and its type, for a message."""
+    """Return a value and its type, for a message."""
     if given is None:
         return "None"
     name = getattr(given, "__name__", None)

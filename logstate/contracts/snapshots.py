@@ -1,9 +1,9 @@
-"""What whoever takes a snapshot and the workers say to each other, as records of one topic.
+"""Messages between the coordinator of a snapshot and the workers, as records of one topic.
 
-A snapshot across repartitions (:mod:`logstate.changelog.cuts.snapshot_rounds`) is taken by somebody
-who gives orders, and by workers that answer: which tasks run where, and what a task has committed
-at its mark. Each order says all that holds from then on, so only the newest counts. Nothing here is
-state: a worker that has missed an order makes a snapshot fail, and nothing else.
+A snapshot across repartitions (:mod:`logstate.changelog.cuts.snapshot_rounds`) is taken by a
+coordinator that sends requests, and by workers that respond: which tasks they run, and what a task
+has committed at its barrier. Each request is complete, so only the newest one counts. The messages
+are not state: a worker that misses a request makes a snapshot fail, and has no other effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from logstate.contracts.errors import UNDECODABLE
 from logstate.contracts.topic_names import PARTITIONS_MAX
 
-#: the longest that tasks stand still by an order: anybody who can write to the topic can give one
+#: the longest pause of tasks by a request: every client that can write to the topic can send one
 HOLD_MAX_MS: Final = 10_000
 LIFE_MAX_MS: Final = 60_000
 
@@ -26,19 +26,19 @@ TaskName = Annotated[str, msgspec.Meta(pattern=r"^\d{1,9}_\d{1,9}$")]
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True, tag="order"):
-    """What holds from now on, for every worker of the application."""
+    """The current instructions for every worker of the application."""
 
-    #: of the attempt; another one is another snapshot
+    #: id of the attempt; another id is another snapshot
     id: str
     step: Step
-    #: whose tasks cut: sub-topology -> repartition topic -> partition -> at this offset, and
-    #: elsewhere wherever they are
+    #: tasks with barriers: sub-topology -> repartition topic -> partition -> offset of the barrier,
+    #: for other topics the current position
     marks: dict[Number, dict[str, dict[Number, Offset]]] = {}
-    #: whose tasks stand still after their cut, until an order no longer names them
+    #: sub-topologies whose tasks pause after their barrier, until a request no longer names them
     holding: tuple[Number, ...] = ()
     #: ... but not longer than this
     hold_ms: Annotated[int, msgspec.Meta(ge=0, le=HOLD_MAX_MS)] = 800
-    #: without a younger one it is forgotten
+    #: a request without successor expires after this time
     life_ms: Annotated[int, msgspec.Meta(ge=0, le=LIFE_MAX_MS)] = 15_000
     is_over: bool = False
 
@@ -53,7 +53,7 @@ class SubShape(msgspec.Struct, frozen=True):
 
 
 class Present(msgspec.Struct, frozen=True, tag="present"):
-    """A worker has an order, and obeys from now on; these tasks run on it."""
+    """A worker has received a request, and follows it from now on; it runs these tasks."""
 
     id: str
     step: Step
@@ -62,12 +62,12 @@ class Present(msgspec.Struct, frozen=True, tag="present"):
 
 
 class SnapshotNote(msgspec.Struct, frozen=True, tag="note"):
-    """What a task has committed at its mark: input topic -> next offset and metadata."""
+    """What a task has committed at its barrier: input topic -> next offset and metadata."""
 
     id: str
     task: TaskName
     committed: dict[str, tuple[Offset, str]]
-    #: its record of the cuts topic, where the metadata only points to it
+    #: its record of the cuts topic, if the metadata only refers to it
     cut_record: bytes | None = None
 
 
@@ -75,12 +75,12 @@ Message = SnapshotRequest | Present | SnapshotNote
 
 
 def encode_message(message: Message) -> bytes:
-    """The value of the record."""
+    """Return the value of the record."""
     return msgspec.json.encode(message)
 
 
 def decode_message(value: bytes) -> Message | None:
-    """None for what this version does not understand: an order of another one is not obeyed."""
+    """Return None for a message that this version does not understand, which is ignored."""
     try:
         return msgspec.json.decode(value, type=Message)  # type: ignore[no-any-return]
     except UNDECODABLE:

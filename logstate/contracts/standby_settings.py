@@ -1,4 +1,4 @@
-"""What an application says about copies of its tasks' state."""
+"""The settings of standby copies of the tasks' state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from logstate.contracts.setting_rules import duration, shown
 
 @dataclass(frozen=True, kw_only=True)
 class StandbySettings:
-    """How state is kept ready elsewhere; for ``Application(standby_replicas=...)``.
+    """How standby copies are kept; for ``Application(standby_replicas=...)``.
 
     Args:
         replicas: how many other instances keep a copy of each task's state.
-        bytes_per_s: how fast a worker reads for its standbys; None: as fast as it can.
-        acceptable_lag: an instance first copies what the group will give it, and joins when it
-            lacks no more than so many records of each changelog; None joins at once.
-        warm_up_timeout: it joins after this time however much it lacks.
+        bytes_per_s: how fast a worker reads for its standbys; None: without a limit.
+        acceptable_lag: an instance first copies the state of its future tasks, and joins when it
+            lags by no more than so many records of each changelog; None joins at once.
+        warm_up_timeout: it joins after this time regardless of its lag.
 
     Example:
         >>> StandbySettings(replicas=1, bytes_per_s=50_000_000).acceptable_lag
@@ -32,11 +32,11 @@ class StandbySettings:
 
     @classmethod
     def of(cls, given: int | StandbySettings) -> StandbySettings:
-        """The setting, as it was given."""
+        """Return the settings; a number means ``replicas``."""
         return given if isinstance(given, cls) else cls(replicas=given)  # type: ignore[arg-type]
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it; types are a wish."""
+        """Yield what is wrong; the types of the arguments are not enforced."""
         replicas: object = self.replicas
         if not _is_count(replicas):
             found = shown(replicas)

@@ -1,10 +1,10 @@
-"""What a store is: its specification in the plan, and the protocols that users program against.
+"""Stores: their specification in the plan, and the protocols that users program against.
 
-The topology declares a :class:`StoreSpec`; the runtime turns it into a store over a backend. The
-two never meet elsewhere: operators ask their task for a store by name.
+The topology declares a :class:`StoreSpec`; the runtime creates a store for it over a backend. There
+is no other connection: operators get a store from their task by name.
 
-Ordering and snapshots, for every store: scans run in the order of the SERIALISED keys (unsigned
-bytes), an iterator sees the state as it was when it was opened, so "iterate and delete" is safe.
+Ordering and isolation, for every store: scans run in the order of the SERIALIZED keys (unsigned
+bytes), an iterator sees the state at the time it was opened, so "iterate and delete" is safe.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ V = TypeVar("V")
 K_contra = TypeVar("K_contra", contravariant=True)
 V_co = TypeVar("V_co", covariant=True)
 
-#: what ``put_all`` takes: pairs, or a mapping; a value of None deletes
+#: argument of ``put_all``: pairs, or a mapping; a value of None deletes
 Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
 
 StoreKind: TypeAlias = Literal[
     "key_value",
-    "key_value_lru",  # in memory, and at most so many keys
+    "key_value_lru",  # in memory, with a maximum number of keys
     "timestamped_key_value",
     "timestamped_key_value_lru",  # the same of a table
     "window",
@@ -54,18 +54,18 @@ StoreKind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class KindTraits:
-    """What has to be known of a kind of store: by the runtime, and by readers of its changelog."""
+    """Properties of a kind of store, for the runtime and for readers of its changelog."""
 
-    #: how a changelog key is laid out (see `changelog_keys`); what nobody knows is opaque
+    #: layout of a changelog key (see `changelog_keys`); opaque if readers cannot decode it
     key_layout: str = "opaque"
-    #: what rows hold that are no values: buffers and joins lay out their own
+    #: content of the rows other than values: buffers and joins have their own layouts
     holds: Literal["values", "updates", "sides", "records", "subscriptions"] = "values"
     is_timestamped: bool = False  # a row is a value with the timestamp of its record
     is_versioned: bool = False
     #: rows begin with the 8 bytes of their segment and expire by segment; so does the changelog,
-    #: which is trimmed below the first offset of the oldest live one
+    #: which is truncated below the first offset of the oldest live segment
     is_segmented: bool = False
-    is_bulk_loadable: bool = False  # a record becomes its row where nothing else is known
+    is_bulk_loadable: bool = False  # a record can become its row without other state
 
 
 _UNKNOWN = KindTraits()
@@ -86,13 +86,13 @@ TRAITS: Mapping[str, KindTraits] = {
 
 
 def traits_of(kind: str) -> KindTraits:
-    """The traits of a kind, which a manifest may name that another version wrote."""
+    """Return the traits of a kind, which may be unknown in a manifest of another version."""
     return TRAITS.get(kind, _UNKNOWN)
 
 
 @dataclass(frozen=True)
 class StoreSpec:
-    """All that is known of a store before it runs. Names end up in topic and directory names."""
+    """The specification of a store. Names become parts of topic and directory names."""
 
     name: str
     kind: StoreKind
@@ -102,8 +102,8 @@ class StoreSpec:
     is_logged: bool = True
     window_size_ms: int | None = None  # window stores: end = start + size, None if sizes differ
     window_end: Callable[[int], int] | None = None  # then: start -> end
-    advance_ms: int | None = None  # of aligned windows, 0 of sliding ones; else not known
-    gap_ms: int | None = None  # of sessions, where an aggregation merges them
+    advance_ms: int | None = None  # of aligned windows, 0 of sliding ones; otherwise not known
+    gap_ms: int | None = None  # of sessions, if an aggregation merges them
     retention_ms: int | None = None  # window and session stores
     segment_interval_ms: int | None = None  # default: max(retention / 2, 60 s)
     retain_duplicates: bool = False  # window stores of stream joins: every put is a row
@@ -112,7 +112,7 @@ class StoreSpec:
     capacity: int | None = None  # LRU stores: the most keys they hold
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
-    keep_at_retention: bool = False  # of results on window close, read at T - retention too
+    keep_at_retention: bool = False  # for results on window close, read at T - retention too
     source_topic: str | None = None  # the source topic is the changelog (topology.optimization)
     #: of that source: (key, value, record timestamp, partition time) -> event time
     source_extractor: Callable[[Any, Any, int, int], int] | None = None
@@ -122,7 +122,7 @@ class StoreSpec:
     keeps_source_headers: bool = True
     changelog_config: Mapping[str, str] = field(default_factory=dict)
     declared_at: str | None = None
-    #: an aggregator that returns None means it: its row is deleted
+    #: an aggregator that returns None deletes the row
     deletes: bool = False
 
     def __post_init__(self) -> None:
@@ -138,29 +138,29 @@ class StoreSpec:
         if found:
             raise TopologyError(found, declared_at=self.declared_at)
 
-    @cached_property  # a schema of a type is not made quickly, and every start of a task asks
+    @cached_property  # generating the schema of a type is slow, and every start of a task needs it
     def key_format(self) -> Mapping[str, Any]:
-        """How its keys are written: the description of their serde."""
+        """The format of its keys: the description of their serde."""
         return self.key.describe()
 
     @cached_property
     def value_format(self) -> Mapping[str, Any]:
-        """How its values are written."""
+        """The format of its values."""
         return self.value.describe()
 
     @property
     def is_only_local(self) -> bool:
-        """Whether its rows are on the local disk and nowhere else."""
+        """Whether its rows are on the local disk only."""
         return not self.is_logged and not self.in_memory
 
-    @cached_property  # asked for every restored row
+    @cached_property  # read for every restored row
     def traits(self) -> KindTraits:
-        """What its kind implies."""
+        """The properties of its kind."""
         return traits_of(self.kind)
 
 
-#: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`: what
-#: operators work with, because making a named tuple takes five times as long.
+#: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`, which
+#: operators use because creating a named tuple takes five times as long.
 StoredRow: TypeAlias = "tuple[Any, int, Headers]"
 
 
@@ -176,8 +176,8 @@ class VersionedRecord(NamedTuple, Generic[V]):
     """A version: valid from ``valid_from`` (inclusive) to ``valid_to`` (exclusive, None = open).
 
     Times are event times in ms. ``get(key, as_of)`` and ``delete`` of a store in a processor leave
-    ``valid_to`` None of versions that ended, too, as in Kafka Streams; ``versions(key)`` tells it
-    there. Queries, and ``get`` of a store of the test driver, tell it always.
+    ``valid_to`` None for versions that ended, too, as in Kafka Streams; ``versions(key)`` sets it.
+    Queries, and ``get`` of a store of the test driver, always set it.
     """
 
     value: V
@@ -209,7 +209,7 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
 
 def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]:
-    """What ``put_all`` of the store was given. Raises TypeError for what is no pair.
+    """Yield the pairs that ``put_all`` of the store received. Raise TypeError for other items.
 
     >>> list(pairs_of({"ada": 1}, "counts"))
     [('ada', 1)]
@@ -220,7 +220,7 @@ def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]
     """
     pairs: Iterable[Any] = entries.items() if isinstance(entries, Mapping) else entries
     for pair in pairs:
-        # A text of two letters would be a key and a value, too.
+        # A text of two letters would also unpack into a key and a value.
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
                 f"put_all() of store {store!r} takes pairs of a key and a value, or a mapping;"
@@ -292,7 +292,7 @@ class VersionedKeyValueStore(Protocol[K_contra, V]):
     ) -> Iterator[VersionedRecord[V]]: ...
 
 
-#: every read there is, for the message about one that a store does not have
+#: all reads, for the message about one that a store does not have
 _READS = (
     "get",
     "fetch",
@@ -313,7 +313,7 @@ _READS = (
 
 
 def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreMethodError:
-    """The error about a read that a store does not have."""
+    """Return the error for a read that a store does not have."""
     has = ", ".join(read for read in _READS if hasattr(store, read))
     return StoreMethodError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
@@ -322,12 +322,12 @@ def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreMethodError:
 
 # ------------------------------------------------------------------ arguments of reads
 
-#: formats of keys whose bytes begin with those of their beginning
+#: formats of keys for which a prefix of the key is a prefix of its bytes
 _PREFIXES: Final = frozenset({"string", "bytes"})
 _BOUNDS: Final = {"lower": "bound", "upper": "bound"}
 _SPAN: Final = {"from_ms": "time", "to_ms": "time", "reverse": "flag"}
 _OVERLAP: Final = {"earliest_end_ms": "time", "latest_start_ms": "time", "reverse": "flag"}
-#: names of arguments in their order, and what each is
+#: read -> names of its arguments in order, with the kind of each
 ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "get": {"key": "key", "as_of": "time or none"},
     "fetch": {"key": "key", "start_ms": "time", "reverse": "flag"},
@@ -352,10 +352,10 @@ def check_arguments(
     arguments: Sequence[Any],
     options: Mapping[str, Any] = {},
 ) -> None:
-    """Raises StoreArgumentError for the first argument that the read cannot take, and names it.
+    """Raise StoreArgumentError for the first argument that the read cannot take, and name it.
 
-    A key of another type, a time that is a datetime: deep inside, each is the error of a codec or
-    of a comparison, which says nothing of the question. How many there may be is the read's affair.
+    Otherwise a key of another type, or a time that is a datetime, would raise the error of a codec
+    or of a comparison, which does not name the query. The number of arguments is not checked here.
     """
     kinds = ARGUMENTS.get(read, {})
     given = {**dict(zip(kinds, arguments, strict=False)), **options}
@@ -378,17 +378,17 @@ def check_arguments(
 
 
 def check_prefix(spec: StoreSpec, prefix: Any) -> None:
-    """Raises StoreArgumentError for a prefix that the bytes of longer keys do not begin with.
+    """Raise StoreArgumentError for a prefix that the bytes of longer keys do not begin with.
 
-    Of text and bytes they do. Of JSON, numbers, structs, Avro and all else a beginning of the key
-    is no beginning of its bytes: `"ada"` has a quotation mark behind it, a number has a fixed
-    length. Bytes are taken for any key.
+    For text and bytes they do. For JSON, numbers, structs, Avro and all others, a prefix of the key
+    is not a prefix of its bytes: `"ada"` ends with a quotation mark, a number has a fixed length. A
+    prefix of type bytes is accepted for any key.
     """
     if isinstance(prefix, bytes) or spec.key_format.get("format") in _PREFIXES:
         return
     remedy = (
         "Give the bytes that the serialized keys begin with, use range(lower, upper), or filter"
-        " all(); where you often look for the beginning of keys, declare them as str or bytes"
+        " all(); if you often look up prefixes of keys, declare the keys as str or bytes"
     )
     expected = (
         f"prefix_scan() compares serialized keys, and the bytes of {spec.key!r} do not begin with"
@@ -398,12 +398,12 @@ def check_prefix(spec: StoreSpec, prefix: Any) -> None:
 
 
 def checked_partition(store: str, partition: Any) -> int | None:
-    """The partition; raises StoreArgumentError for what is none."""
+    """Return the partition; raise StoreArgumentError if it is not valid."""
     if partition is None or (type(partition) is int and partition >= 0):
         return partition
     raise StoreArgumentError(
         f"store {store!r}: partition= takes an int from 0 on, found {shown(partition)}"
-        f" ({type(partition).__name__}). Leave it out where the key's own partition is meant"
+        f" ({type(partition).__name__}). Leave it out for the key's own partition"
     )
 
 

@@ -1,4 +1,4 @@
-"""Every name that is derived from an application id. Pure.
+"""Every name that is derived from an application id.
 
 >>> changelog_topic("shop", "spending"), topic_name("shop", "orders", is_internal=False)
 ('shop-spending-changelog', 'orders')
@@ -20,27 +20,27 @@ PARTITIONS_MAX = 100_000
 
 
 def topic_name(application_id: str, name: str, *, is_internal: bool) -> str:
-    """The topic that a topology calls ``name``: internal ones begin with the application id."""
+    """Return the topic that a topology calls ``name``: internal ones have the id as prefix."""
     return f"{application_id}-{name}" if is_internal else name
 
 
 def changelog_name(store: str) -> str:
-    """A store's changelog as a topology calls it."""
+    """Return the name of a store's changelog in a topology."""
     return store + _CHANGELOG
 
 
 def changelog_topic(application_id: str, store: str) -> str:
-    """The topic that a store is logged to, unless it reuses its source topic."""
+    """Return the changelog topic of a store, unless the store reuses its source topic."""
     return f"{application_id}-{changelog_name(store)}"
 
 
 def is_changelog(application_id: str, topic: str) -> bool:
-    """Whether a topic is named like a changelog of the application."""
+    """Return whether a topic is named like a changelog of the application."""
     return topic.startswith(f"{application_id}-") and topic.endswith(_CHANGELOG)
 
 
 def store_of(application_id: str, changelog: str) -> str:
-    """The store that is logged to a topic, by the topic's name.
+    """Return the store whose changelog is a topic, by the topic's name.
 
     >>> store_of("shop", "shop-spending-changelog")
     'spending'
@@ -49,14 +49,14 @@ def store_of(application_id: str, changelog: str) -> str:
 
 
 def is_repartition(application_id: str, topic: str) -> bool:
-    """Whether a topic is named like one between sub-topologies of the application."""
+    """Return whether a topic is named like a repartition topic of the application."""
     is_of_foreign_key_join = "subscription-re" in topic.lower() and topic.endswith("-topic")
     is_named_so = topic.endswith(REPARTITION_SUFFIX) or is_of_foreign_key_join
     return topic.startswith(f"{application_id}-") and is_named_so
 
 
 def generation_of(number: int, name: str) -> str:
-    """What a store or a topic is called since its state was moved to other partitions.
+    """Return the name of a store or a topic after its state was moved to other partitions.
 
     >>> generation_of(2, "spend")
     'g2.spend'
@@ -65,12 +65,12 @@ def generation_of(number: int, name: str) -> str:
 
 
 def cuts_topic(application_id: str) -> str:
-    """The compacted, one-partition topic of the manifest and of oversized cuts."""
+    """Return the compacted, one-partition topic of the manifest and of oversized cuts."""
     return f"{application_id}-cuts"
 
 
 def application_of_cuts_topic(topic: str) -> str | None:
-    """The application whose cuts topic it could be; None if it is none by its name.
+    """Return the application whose cuts topic it could be; None for other names.
 
     >>> application_of_cuts_topic(cuts_topic("shop")), application_of_cuts_topic("orders")
     ('shop', None)
@@ -80,7 +80,7 @@ def application_of_cuts_topic(topic: str) -> str | None:
 
 
 def conflicting_topics(application_id: str, topics: Iterable[str]) -> set[str]:
-    """Other applications of these topics that can have a topic of the same name as this one.
+    """Return other applications of these topics that could share a topic name with this one.
 
     >>> conflicting_topics("shop", ["shop-cuts", "shop-eu-cuts", "shopping-cuts", "eu-cuts"])
     {'shop-eu'}
@@ -95,7 +95,7 @@ def conflicting_topics(application_id: str, topics: Iterable[str]) -> set[str]:
 
 
 def shorter_ids(application_id: str) -> list[str]:
-    """The application ids that this one begins with, up to a dash.
+    """Return the application ids that are prefixes of this one, up to a dash.
 
     >>> shorter_ids("shop-eu-2")
     ['shop', 'shop-eu']
@@ -105,7 +105,7 @@ def shorter_ids(application_id: str) -> list[str]:
 
 
 def name_conflict(topic: str, topics: Iterable[str]) -> str:
-    """Why brokers do not make a topic beside these, if they do not.
+    """Return why brokers refuse a topic because of these topics; empty if they do not.
 
     >>> name_conflict("my_app-cuts", ["my.app-cuts", "orders"])[:66]
     "topic 'my_app-cuts' cannot be made: there is 'my.app-cuts', which "
@@ -114,35 +114,35 @@ def name_conflict(topic: str, topics: Iterable[str]) -> str:
         if other != topic and other.replace(".", "_") == topic.replace(".", "_"):
             return (
                 f"topic {topic!r} cannot be made: there is {other!r}, which differs in '.' and '_'"
-                " only, and brokers refuse that. Whoever made that one is probably another"
-                " application, or another store or repartition of this one: give this application"
-                " another application_id, or what the topic belongs to another name"
+                " only, and brokers refuse that. That topic probably belongs to another"
+                " application, or to another store or repartition of this one: give this one"
+                " another application_id, or rename the store or operator of the topic"
             )
     return ""
 
 
 def instances_topic(application_id: str) -> str:
-    """The compacted, one-partition topic by which instances know of each other."""
+    """Return the compacted, one-partition topic by which instances discover each other."""
     return f"{application_id}-logstate-instances"
 
 
 def named_cuts_topic(application_id: str) -> str:
-    """The compacted, one-partition topic that says what each named cut keeps, and where."""
+    """Return the compacted, one-partition topic with the content and place of each named cut."""
     return f"{application_id}-logstate-named-cuts"
 
 
 def snapshots_topic(application_id: str) -> str:
-    """The one-partition topic in which a snapshot is ordered, and workers answer."""
+    """Return the one-partition topic of the messages of a snapshot's coordinator and workers."""
     return f"{application_id}-logstate-snapshots"
 
 
 def cut_copies(application_id: str, cut: str = "") -> str:
-    """How the topics of a named cut begin, its copies and its claim; of all without a name."""
+    """Return the prefix of the topics of a named cut, its copies and its claim; or of all cuts."""
     return f"{application_id}-logstate-cut.{f'{cut}.' if cut else ''}"
 
 
 def cut_copy_topic(application_id: str, cut: str, store: str) -> str:
-    """The topic that keeps what a named cut covers of a store. It ends like no changelog does.
+    """Return the topic with a named cut's copy of a store. Its suffix differs from changelogs.
 
     >>> cut_copy_topic("shop", "before-v2", "spending")
     'shop-logstate-cut.before-v2.spending.rows'
@@ -151,7 +151,7 @@ def cut_copy_topic(application_id: str, cut: str, store: str) -> str:
 
 
 def cut_claim_topic(application_id: str, cut: str) -> str:
-    """The topic that is there while a named cut is made: whoever made it makes the cut.
+    """Return the topic that exists while a named cut is made: its creator makes the cut.
 
     >>> cut_claim_topic("shop", "before-v2")
     'shop-logstate-cut.before-v2.claim'
@@ -160,13 +160,13 @@ def cut_claim_topic(application_id: str, cut: str) -> str:
 
 
 def is_of_named_cut(application_id: str, topic: str) -> bool:
-    """Whether a topic belongs to the named cuts of an application."""
+    """Return whether a topic belongs to the named cuts of an application."""
     is_of_one = topic.startswith(cut_copies(application_id))
     return is_of_one or topic == named_cuts_topic(application_id)
 
 
 def is_internal(application_id: str, topic: str) -> bool:
-    """Whether a topic is named like one that the application makes for itself.
+    """Return whether a topic is named like one that the application creates for itself.
 
     >>> is_internal("shop", "shop-spending-changelog"), is_internal("shop", "shop-orders")
     (True, False)
@@ -181,14 +181,14 @@ def is_internal(application_id: str, topic: str) -> bool:
 
 
 def is_own_beside_the_plan(application_id: str, topic: str) -> bool:
-    """Whether a topic is the application's own though its topology does not name it: one of a
-    named cut, or one that got its name when state was moved.
+    """Return whether a topic is the application's own although its topology does not name it: one
+    of a named cut, or one that was named when state was moved.
     """
     return is_of_generation(application_id, topic) or is_of_named_cut(application_id, topic)
 
 
 def is_of_generation(application_id: str, topic: str) -> bool:
-    """Whether a topic got its name when state of the application was moved to other partitions.
+    """Return whether a topic was named when state of the application was moved to other partitions.
 
     >>> is_of_generation("shop", "shop-g2.spend-changelog")
     True
@@ -198,15 +198,15 @@ def is_of_generation(application_id: str, topic: str) -> bool:
 
 
 def transactional_id(application_id: str, instance_id: str, slot: int) -> str:
-    """Of the producer of an instance; slots tell instances apart that share a state directory."""
+    """Return the id of an instance's producer; slots separate instances of one state directory."""
     return f"{application_id}-{instance_id}-{slot}"
 
 
 def offline_transactional_id(application_id: str) -> str:
-    """Of the producer of who changes a stopped application's state: the next fences the last."""
+    """Return the id of the producer that changes a stopped application: the next fences it."""
     return f"{application_id}-logstate-offline"
 
 
 def static_member_id(application_id: str, instance_id: str) -> str:
-    """Kafka's ``group.instance.id`` of an instance."""
+    """Return Kafka's ``group.instance.id`` of an instance."""
     return f"{application_id}-{instance_id}"

@@ -1,4 +1,4 @@
-"""What a worker is told. Every default that was chosen for a reason has it beside it."""
+"""The settings of a worker, with the reasons for their defaults."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ OnDataLoss = Literal["fail", "continue"]
 
 #: replayed in about a second
 CHECKPOINT_BYTES = 64 << 20
-#: of rows that equal those of the local store, over all tasks of an instance
+#: for rows that equal those of the local store, over all tasks of an instance
 CACHE_BYTES = 256 << 20
-#: of fetched records that wait to be processed, in all partitions of a worker
+#: for fetched records that wait to be processed, in all partitions of a worker
 BUFFERED_BYTES = 64 << 20
 #: the client's default
 MAX_POLL_INTERVAL_MS = 300_000
 #: one abort is normal operation, a stall or a rebalance; a loop of them is a fault
 ABORTS_MAX = 5
-#: windows that have expired stay in their changelog for so long at the least
+#: expired windows stay in their changelog for at least this time
 PURGE_INTERVAL_MS = 30_000
 
 
@@ -44,7 +44,8 @@ class WorkerConfig:
     commit_interval_ms: int = 100
     #: idle tasks commit this often: it proves that their rows miss nothing, tombstones included
     idle_commit_interval_ms: int = 600_000
-    #: how long committed rows wait in memory before RocksDB takes them over; a crash replays them
+    #: how long committed rows wait in memory before they are written to RocksDB; a crash replays
+    #: them
     checkpoint_interval_ms: int = 10_000
     #: ... and how much may wait over all tasks of the worker, in bytes of keys and values
     checkpoint_bytes: int = CHECKPOINT_BYTES
@@ -61,47 +62,47 @@ class WorkerConfig:
     replication_factor: int = -1
     topic_config: Mapping[str, str] = field(default_factory=dict)
     offset_reset: str | timedelta = "earliest"
-    #: where records that were not processed are gone. As Spark's failOnDataLoss, and unlike Kafka
-    #: Streams, it stops by default: records are lost, and a line in a log is easily missed
+    #: stops by default: records are lost, and a log line is easily missed
+    #: stops by default: records are lost, and a line in a log is easily missed
     on_data_loss: OnDataLoss = "fail"
     #: records per poll: 1,000 to 2,000 measured fastest (cache-friendlier than 10,000)
     poll_records_max: int = 2_000
-    #: a partition is paused while it has more records waiting than this, or than its share of the
-    #: bytes that those of all partitions may take
+    #: a partition is paused while it has more waiting records than this, or than its share of the
+    #: limit in bytes for all partitions
     buffered_records_max: int = 10_000
     buffered_bytes: int = BUFFERED_BYTES
     #: repartition records are purged this often, after a commit
     purge_interval_ms: int = PURGE_INTERVAL_MS
-    #: give up after this many aborts within ``aborts_window_ms`` that the brokers did not cause
+    #: stop after this many aborts within ``aborts_window_ms`` that the brokers did not cause
     aborts_max: int = ABORTS_MAX
     aborts_window_ms: int = 600_000
-    #: ... or after this many consumers that were thrown out of the group for good, made at most
+    #: ... or after this many consumers that the group removed permanently, created at most
     #: five times a second: an id that a killed instance still holds is free after its session
     rejoins_max: int = 300
     #: the clients' limits on one call of a function, see logstate.worker.slow_calls
     max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS
     transaction_timeout_ms: int = 10_000
-    #: how long a start waits for brokers that are away; None: for ever
+    #: how long a start waits for unavailable brokers; None: without a limit
     start_timeout_ms: int | None = None
-    #: must exist where it is given
+    #: must exist if it is given
     dead_letter_topic: str | None = None
     #: how many other instances keep a copy of each task's state
     standby_replicas: int = 0
-    #: how often these hear of the ends of changelogs: so much is replayed after a promotion
+    #: how often standbys receive the ends of changelogs: so much is replayed after a promotion
     standby_interval_ms: int = 1_000
-    #: a member that is about to join first follows what it will be given, until it lacks so many
+    #: a member that is about to join first restores its future tasks, until it lags by this many
     #: records of each changelog; None: it joins at once
     acceptable_lag: int | None = None
-    #: ... but joins after this time in any case, or where it hears nothing of the others so long
+    #: ... but joins after this time in any case, or if it receives nothing from others for so long
     warm_up_timeout_ms: int = 600_000
     peers_timeout_ms: int = 10_000
-    #: how fast a worker reads for its standbys, in bytes of keys and values; None: as it can
+    #: how fast a worker reads for its standbys, in bytes of keys and values; None: without a limit
     standby_bytes_per_s: int | None = None
-    #: how rarely is looked for what is final, where the application says so
+    #: minimum time between two checks for final results, if the application sets it
     emit_intervals: EmitIntervals = DEFAULT_EMIT_INTERVALS
-    #: what a task does for which committed state is missing
+    #: the reaction to a task whose committed state is missing
     on_state_loss: OnStateLoss = "fail"
-    #: what was decided about stored state that the topology no longer names
+    #: decisions about stored state that the topology no longer names
     decisions: MigrationOptions = NOTHING_DECIDED
-    #: what processors are told of the application's settings
+    #: the application's settings that processors can read
     application_config: Mapping[str, Any] = field(default_factory=dict)

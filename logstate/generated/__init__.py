@@ -1,5 +1,5 @@
-"""Records that nobody wrote: of the types that a topology declares, drawn from a seed.
+"""Generated records: of the types that a topology declares, drawn from a seed.
 
-Imports the topology. Start with `records`: what is made for each topic that a topology
-reads. `objects` asks a serde what it takes, `json_data`, `avro_data` and `protobuf_data` make it.
+Imports the topology. Start with `records`: it generates records for each topic that a topology
+reads. `objects` uses a serde's description; `json_data`, `avro_data` and `protobuf_data` generate.
 """

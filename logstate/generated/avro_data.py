@@ -19,7 +19,7 @@ _PRIMITIVES: Mapping[str, Make] = {
     "boolean": Draw.boolean,
     "int": Draw.integer,
     "long": Draw.integer,
-    "float": lambda draw: float(draw.integer()),  # two digits more would not come back
+    "float": lambda draw: float(draw.integer()),  # 32 bits do not hold two more digits
     "double": Draw.number_with_fraction,
     "bytes": Draw.data,
     "string": Draw.word,
@@ -44,7 +44,7 @@ _LOGICAL: Mapping[str, Make] = {
 
 
 class _Later:
-    """What is looked up when it is made: a type may hold itself."""
+    """A generator that is looked up at its first call: a type may contain itself."""
 
     def __init__(self, look: Callable[[str], Make], name: str) -> None:
         self._look, self._name = look, name

@@ -1,7 +1,7 @@
-"""JSON data of a JSON schema: what msgspec, pydantic and Faust tell of their types.
+"""Generate data for a JSON schema of a msgspec, pydantic or Faust type.
 
-Every field is filled, optional ones too, so that a record is as large as it can be in earnest;
-nullable ones hold something nine times in ten.
+Every field is filled, optional ones too, so that a record is as large as a real one can be;
+nullable ones have a value nine times in ten.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ITEMS_MAX = 3
 
 
 class JsonData:
-    """Makes data of one schema. Raises ConfigError for a text whose pattern nothing drawn fits.
+    """Generates data for a schema. Raises ConfigError for a text whose pattern no drawn text fits.
 
     >>> schema = {"type": "object", "properties": {"at": {"type": "integer", "minimum": 5}}}
     >>> JsonData(schema)(Draw(1, 1))["at"] >= 5
@@ -56,7 +56,7 @@ class JsonData:
         return self._of_type(kinds, schema)
 
     def _named(self, name: str) -> Make:
-        """Its maker is made when it is needed first: a type may hold itself."""
+        """Return a generator that is created at its first call: a type may contain itself."""
         made: list[Make] = []
 
         def make(draw: Draw) -> Any:
@@ -69,7 +69,7 @@ class JsonData:
     def _any_of(self, choices: list[Schema]) -> Make:
         others = [one for one in choices if one.get("type") != "null"]
         has_null = len(others) < len(choices)
-        # A number that may be written as text is a text of digits, which its schema does not say.
+        # A number that may be written as text must be a text of digits, which no schema says.
         some = [self._maker(one) for one in _numbers(others) or others]
 
         def make(draw: Draw) -> Any:
@@ -145,7 +145,7 @@ def _length(schema: Schema, draw: Draw, of: str) -> int:
 
 
 def _bounds(schema: Schema, step: float) -> tuple[Any, Any]:
-    """From which and up to which number; bounds that are excluded are a step away."""
+    """Return the lower and the upper bound; exclusive bounds are moved by one step."""
     least, most = schema.get("minimum"), schema.get("maximum")
     if isinstance(schema.get("exclusiveMinimum"), int | float):
         least = schema["exclusiveMinimum"] + step
@@ -190,7 +190,7 @@ def _text(schema: Schema, draw: Draw) -> str:
 
 
 def _fitting(pattern: str, draw: Draw) -> str:
-    """One of several usual texts. What no text of ours fits, nobody can make of a pattern alone."""
+    """Return one of several usual texts that fits; texts are not generated from a pattern."""
     word, number = draw.word(), str(draw.integer(1))
     tried = [
         word,
@@ -206,4 +206,4 @@ def _fitting(pattern: str, draw: Draw) -> str:
     for text in tried:
         if re.search(pattern, text):
             return text
-    raise ConfigError(f"no text that is drawn fits the pattern {pattern!r}")
+    raise ConfigError(f"no drawn text fits the pattern {pattern!r}")

@@ -1,4 +1,4 @@
-"""Objects of what a serde is declared with, by what it tells of itself."""
+"""Generate objects for a serde, by its description."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ DRAWN: Mapping[type[Any], Make] = {
 
 
 def maker_of(serde: Serde[Any]) -> Make:
-    """What makes objects that the serde writes.
+    """Return a generator of objects that the serde can write.
 
     >>> from logstate.serdes.built_in import int64
     >>> maker_of(int64)(Draw(1, 1)) == maker_of(int64)(Draw(1, 1))
     True
 
-    Raises ConfigError for a serde that does not tell what it takes.
+    Raises ConfigError for a serde whose description does not contain the type of its objects.
     """
     described = serde.describe()
     name, schema, own = described.get("format"), described.get("schema"), vars(serde)
@@ -44,7 +44,7 @@ def maker_of(serde: Serde[Any]) -> Make:
         return maker_of(own["current"])
     if name == "json_schema":
         return maker_of(own["inner"])
-    if "model" in own:  # of pydantic, which tells more of what it reads than of what it writes
+    if "model" in own:  # of pydantic, whose schema for reading has more details
         return _read_from_json(serde, JsonData(own["model"].model_json_schema()))
     if schema is not None and name == "json":
         return _read_from_json(serde, JsonData(schema))
@@ -52,11 +52,11 @@ def maker_of(serde: Serde[Any]) -> Make:
         return _avro(serde, own.get("type", dict), schema)
     if schema is not None and name == "protobuf":
         return ProtobufData(own["message"], schema)
-    raise ConfigError(f"{serde!r} does not tell which objects it takes")
+    raise ConfigError(f"the description of {serde!r} does not contain the type of its objects")
 
 
 def _read_from_json(serde: Serde[Any], make: JsonData) -> Make:
-    """The declared type reads what it is to be made of, and refuses what it would not write."""
+    """Decode the data with the declared type, which refuses what it would not write."""
     read = serde.deserializer("generated", False)
     return lambda draw: read(msgspec.json.encode(make(draw)))
 
@@ -65,7 +65,7 @@ def _avro(serde: Serde[Any], type_: Any, schema: Any) -> Make:
     make = AvroData(schema)
     if type_ is dict:
         return make
-    # The same without a registry: with it, reading asks for the schema that a record names.
+    # The same without a registry: with one, reading looks up the schema that a record names.
     plain: Any = type(serde)
     write = plain(schema).serializer("generated", False)
     read = plain(schema, type_=type_).deserializer("generated", False)

@@ -13,7 +13,7 @@ _TIMES = {"google.protobuf.Timestamp", "google.protobuf.Duration"}
 
 
 class ProtobufData:
-    """Makes messages of one class; ``schema`` is what its serde tells of it."""
+    """Generates messages of one class; ``schema`` is from the description of its serde."""
 
     def __init__(self, message: Any, schema: Mapping[str, Any]) -> None:
         self._message, self._schema = message, schema

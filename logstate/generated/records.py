@@ -19,9 +19,9 @@ from logstate.topology.plan.plan import Topology
 
 #: event time of the first record: 2026-01-01T00:00Z
 BEGIN_MS = 1_767_225_600_000
-#: values are drawn apart from keys, so that a topic of equal types does not repeat itself
+#: values are drawn apart from keys, so a topic with equal types for both does not repeat itself
 _VALUES = 1_000_000_000
-#: keys of these are counted: as many different ones as are asked for
+#: keys of these types are counted, so their number is exact
 _KEYS: Mapping[type[Any], Callable[[Draw], Any]] = {
     str: lambda draw: f"key-{draw.number}",
     int: lambda draw: draw.number,
@@ -34,12 +34,12 @@ class Read(NamedTuple):
     topic: str
     key: Serde[Any]
     value: Serde[Any]
-    #: of a table: one row for each key, before anything else is read
+    #: it is read as a table: one row for each key, before all other records
     is_table: bool
 
 
 def topics_read(topology: Topology) -> list[Read]:
-    """Those of others, tables first: with their rows there, joins find something."""
+    """Return the external topics, tables first: so joins find their rows."""
     subs = (*topology.global_sub_topologies, *topology.sub_topologies)
     found = {one.topic: one for sub in subs for source in sub.sources for one in _read(sub, source)}
     return sorted(found.values(), key=lambda one: not one.is_table)
@@ -57,19 +57,19 @@ def _read(sub: SubTopology, source: SourceNode) -> Iterator[Read]:
 def generated_records(
     read: Sequence[Read], count: int, *, keys: int, seed: int, per_second: int
 ) -> Iterator[ProducedRecord]:
-    """One row per key for each table, and then records, topic by topic in turn.
+    """Yield one row per key for each table, and then records, topic by topic in turn.
 
     Args:
         read: the topics.
-        count: of all records together.
-        keys: how many different ones a topic has.
+        count: number of records over all topics.
+        keys: number of different keys of a topic.
         seed: equal seeds draw equal records.
         per_second: records in a second of event time.
 
-    Raises ConfigError where nothing is read, and for a type of which nothing can be drawn.
+    Raises ConfigError if no topic is read, and for a type for which nothing can be generated.
     """
     if not read:
-        raise ConfigError("the topology reads no topic of others that is known by its name")
+        raise ConfigError("the topology reads no external topic with a known name")
     makers = {one.topic: (_drawn(one, is_key=True), _drawn(one, is_key=False)) for one in read}
     tables = [one for one in read if one.is_table]
     streams = [one for one in read if not one.is_table] or tables
@@ -98,7 +98,7 @@ def _chained(*several: Iterable[tuple[str, int | None]]) -> Iterator[tuple[str, 
 def given_records(
     read: Sequence[Read], inputs: Iterable[Sequence[Any]], count: int, *, per_second: int
 ) -> Iterator[ProducedRecord]:
-    """The user's own: ``(topic, key, value)`` or ``(topic, key, value, timestamp in ms)``, encoded.
+    """Encode the user's records: ``(topic, key, value)`` or ``(topic, key, value, time in ms)``.
 
     Raises ConfigError for a topic that is not read.
     """
@@ -142,6 +142,6 @@ def _drawn(one: Read, *, is_key: bool) -> Callable[[Draw], bytes]:
 def _nothing_drawn(topic: str, what: str, error: Exception) -> ConfigError:
     why = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
     return ConfigError(
-        f"no {what} can be drawn for topic {topic!r}: {why.rstrip('.')}. Give records of your own:"
+        f"no {what} can be generated for topic {topic!r}: {why.rstrip('.')}. Give your own records:"
         " --inputs MODULE:FUNCTION, a function that yields (topic, key, value)"
     )

@@ -1,4 +1,4 @@
-"""The ASGI application of an instance: stores, health and figures, for everybody with the token."""
+"""The ASGI application of an instance: stores, health and metrics, for clients with the token."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
 
 _PAGE_DEFAULT = 100
-#: requests that wait for other instances, and those of others that are answered from here
+#: requests that wait for other instances, and requests of others that are answered here
 _ASKING, _ANSWERING = 40, 20
-#: requests at a time, but for those of probes; more are told to come again
+#: concurrent requests except probes; more get the status 503
 _REQUESTS_MAX = 200
 _SCHEME = b"bearer"
-#: of the topology
+#: formats of the topology
 _FORMS = {"text": "text/plain", "svg": "image/svg+xml", "mermaid": "text/plain"}
 
 
 class _Pages(NamedTuple):
-    """Rows that are gone through, as whoever began it asked for them."""
+    """Rows that are read page by page, with the request that started the scan."""
 
     store: str
     query: QueryParams
@@ -82,7 +82,7 @@ class _Pages(NamedTuple):
 
 
 class Served(Protocol):
-    """What an instance shows of itself."""
+    """What an instance serves."""
 
     application_id: str
 
@@ -105,9 +105,9 @@ class AsgiService:
         self._served = served
         self._answers = answers
         token = answers.serving.token
-        #: by whoever asks; empty: nothing
+        #: the expected token; empty: none is needed
         self._wanted = token.encode() if token else b""
-        #: what a request may name as its host; empty: anything
+        #: allowed host names of requests; empty: any
         self._hosts = answers.serving.named_hosts()
         self._pages: Cursors[_Pages] = Cursors(answers.lookup.now_ms)
         self._probes, self._asking, self._answering = (
@@ -116,17 +116,17 @@ class AsgiService:
             Threads(_ANSWERING),
         )
         self._reading = Threads(max(1, answers.serving.streams))
-        #: that are not answered yet, but for those of probes
+        #: requests in progress, except probes
         self._requests = 0
-        #: requests for changes, whose streams are open
+        #: requests for changes with open streams
         self._streams: set[Request] = set()
 
     def app(self) -> Starlette:
-        """The ASGI application."""
+        """Return the ASGI application."""
         served, here, others = self._served, self._answering, self._asking
         read = ReadEndpoint(self._answers, self._may, here, self._misnamed)
         routes = [
-            WholePathRoute(READ_PATH, read, methods=["POST"]),  # asked most: the first that matches
+            WholePathRoute(READ_PATH, read, methods=["POST"]),  # the most frequent one: first
             WholePathRoute("/", page),
             WholePathRoute("/live", self._probe(served.live)),
             WholePathRoute("/ready", self._probe(served.ready)),
@@ -142,10 +142,10 @@ class AsgiService:
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: no_route})
 
-    # ------------------------------------------------------------------ who may ask, and errors
+    # ------------------------------------------------------------------ authorization and errors
 
     def _probe(self, found: Callable[[], Reason]) -> Any:
-        """For everybody, and answered however many others wait."""
+        """Serve a probe without a token, and regardless of the number of other requests."""
 
         async def endpoint(_request: Request) -> Response:
             return await self._probes.run(handle_errors, lambda _: health(found()), None)
@@ -159,15 +159,13 @@ class AsgiService:
             if (refusal := self._misnamed(request.scope)) is not None:
                 return refusal
             if self._requests >= _REQUESTS_MAX:
-                return error_response(
-                    503, f"{self._requests} requests are being answered: try again"
-                )
+                return error_response(503, f"{self._requests} requests are in progress: try again")
             self._requests += 1
             try:
                 return await threads.run(handle_errors, handler, request)
-            except asyncio.CancelledError:  # by the server, when it ends
+            except asyncio.CancelledError:  # by the server, when it stops
                 return error_response(
-                    503, "this instance ends before it has an answer: ask another one"
+                    503, "this instance stops before it has an answer: ask another one"
                 )
             finally:
                 self._requests -= 1
@@ -178,14 +176,14 @@ class AsgiService:
         if not self._wanted:
             return True
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, token = given.partition(b" ")  # its case does not matter (RFC 9110, 11.1)
+        scheme, _, token = given.partition(b" ")  # case-insensitive (RFC 9110, 11.1)
         return scheme.lower() == _SCHEME and hmac.compare_digest(token.lstrip(b" "), self._wanted)
 
     def _misnamed(self, scope: Scope) -> Response | None:
-        """The refusal of a request that names another host, where only this machine may ask.
+        """Refuse a request that names another host, if only this machine may send requests.
 
-        A page of another site can have its own name lead to this address (DNS rebinding), and its
-        requests are of the same origin then. They name that site.
+        A page of another site can point its own name to this address (DNS rebinding), and its
+        requests then have the same origin. They name that site as the host.
         """
         if not self._hosts:
             return None
@@ -195,9 +193,9 @@ class AsgiService:
             return None
         return error_response(
             421,
-            f"the request names the host {host!r:.100}, and this instance answers this machine only"
-            " (serve= has a loopback address and no token). Ask it by that address; a proxy's name"
-            " is given in Serving(hosts=)",
+            f"the request names the host {host!r:.100}, and this instance serves only this machine"
+            " (serve= has a loopback address and no token). Use that address; give the name of a"
+            " proxy in Serving(hosts=)",
         )
 
     def _metrics(self, _request: Request) -> Response:
@@ -230,21 +228,21 @@ class AsgiService:
             rows = list(itertools.islice(found.value, self._answers.serving.page_rows + 1))
             if len(rows) > self._answers.serving.page_rows:
                 raise BadRequestError(
-                    f"key {key!r:.100} has more than {len(rows) - 1} rows there: ask for a shorter"
+                    f"key {key!r:.100} has more than {len(rows) - 1} rows there: use a shorter"
                     " span with from= and to="
                 )
             return json_response({"rows": [plain_row(row) for row in rows], **about})
         if found.value is None:
-            return json_response({"error": "there is no such row", **about}, 404)
+            return json_response({"error": "the row does not exist", **about}, 404)
         return json_response({"row": plain(found.value), **about})
 
     def _range(self, request: Request) -> Response:
-        """NDJSON: a row per line; the rows of a partition are of one commit, told before them."""
+        """Return NDJSON: a row per line; each partition's rows are of one commit, named first."""
         name, query = request.path_params["store"], request.query_params
         spec = self._spec(request, OF_RANGES)
         most = self._answers.serving.page_rows
         limit = min(number_or(_PAGE_DEFAULT, query, "limit", least=1), most)
-        if request.method == "HEAD":  # a page that nobody reads would be taken for read
+        if request.method == "HEAD":  # a page that is not read must not count as read
             return ndjson_response(iter(()), self._asking)
         if "continue" in query:
             pages = self._pages.taken(query["continue"], lambda begun: _check(request, begun))
@@ -258,7 +256,7 @@ class AsgiService:
         ]
         read, arguments = read_of_range(spec.kind, (keys[0], keys[1]), query)
         answers = store.answers_of_all(read, *arguments)
-        first = next(answers, None)  # what fails at once gets a status, not a broken stream
+        first = next(answers, None)  # an immediate failure gets a status, not a broken stream
         rest = _lines(itertools.chain([] if first is None else [first], answers))
         return ndjson_response(_page(_Pages(name, query, rest), limit, self._pages), self._asking)
 
@@ -267,7 +265,7 @@ class AsgiService:
         offsets, standbys = at_least(query), flag(query, "standbys")
         if standbys and offsets:
             raise BadRequestError(
-                "standbys=true and at_least= exclude each other: copies know no positions"
+                "standbys=true and at_least= exclude each other: standbys do not know positions"
             )
         return self._served.remote_store(name, offsets, standbys=standbys)
 
@@ -282,13 +280,13 @@ class AsgiService:
         return spec
 
     async def _changes(self, request: Request) -> Response:
-        """Server-sent events, until the reader goes."""
+        """Send server-sent events until the client disconnects."""
         if not self._may(request.scope):
             return unauthorized()
         if (misnamed := self._misnamed(request.scope)) is not None:
             return misnamed
         if len(self._streams) >= self._answers.serving.streams:
-            refusal = f"{len(self._streams)} streams of changes are open, which is the most"
+            refusal = f"{len(self._streams)} streams of changes are open, which is the maximum"
             return error_response(503, refusal)
         opened: Any = None
 
@@ -305,7 +303,7 @@ class AsgiService:
                 await ended()
         if not isinstance(opened, ChangeReader):
             return opened  # type: ignore[no-any-return]
-        if request.method == "HEAD":  # whoever asks so reads nothing, and never goes
+        if request.method == "HEAD":  # the client reads nothing, and does not disconnect
             await ended()
             return Response(media_type="text/event-stream")
         return StreamOf(
@@ -333,7 +331,7 @@ class AsgiService:
 
 
 def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> Any:
-    """A reader, or the response that says why not."""
+    """Return a reader, or the error response."""
     found: list[ChangeReader] = []
 
     def open_it(request: Request) -> Response:
@@ -345,7 +343,7 @@ def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> A
 
 
 def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
-    """Each line, and whether it is a row."""
+    """Yield each line, and whether it is a row."""
     try:
         for answer in answers:
             positions = dict(answer.positions)
@@ -360,14 +358,14 @@ def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
 
 
 def _check(request: Request, begun: _Pages) -> None:
-    """Raises BadRequestError where others than these pages are asked for."""
+    """Raise BadRequestError if the request does not match the pages of the cursor."""
     if begun.store != request.path_params["store"]:
         raise BadRequestError(f"this cursor belongs to store {begun.store!r}")
     check_goes_on(request.query_params, begun.query)
 
 
 def _page(pages: _Pages, limit: int, cursors: Cursors[_Pages]) -> Iterator[bytes]:
-    """So many rows, and where it goes on."""
+    """Yield one page of rows, and the cursor of the next page."""
     left = limit
     for is_row, line in pages.lines:
         yield line + b"\n"

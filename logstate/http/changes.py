@@ -1,15 +1,15 @@
-"""The committed changes of a store, as server-sent events that a reader can go on from.
+"""The committed changes of a store, as server-sent events from which a reader can continue.
 
-They are read from the store's changelog: any instance has those of all partitions, and whoever owns
-the tasks does not notice. Order is that of each partition's commits. A row that is written several
-times between two commits is one change, and so is what compaction has left of older ones.
+They are read from the store's changelog: any instance has those of all partitions, without the
+owners of the tasks. Order is that of each partition's commits. Several writes of a row between two
+commits are one change, and so are older ones that were compacted.
 
-The id of an event is the position of the reader after it, in every partition, when that was, in
-seconds, and the topic's id: ``0:15,1:7@1767225600~VYjCa2OgT1iIuY2n8pGfdw``. Places in a log that
-was deleted, or moved to other partitions, mean nothing in its successor. A log that is compacted
-keeps a deletion for a time only (``delete.retention.ms``): who goes on from an older id could miss
-it without a word, so he begins anew. A reader to whom nothing is sent is told his id every second,
-and so has a young one.
+The id of an event is the position of the reader after it, in every partition, its time in seconds,
+and the topic's id: ``0:15,1:7@1767225600~VYjCa2OgT1iIuY2n8pGfdw``. Offsets in a log that was
+deleted, or moved to other partitions, have no meaning in its successor. A compacted log keeps a
+deletion only for some time (``delete.retention.ms``): a reader with an older id could silently miss
+one, so it has to start over. A reader without new events receives its id every second, so its id
+stays recent.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 from logstate.http.keys import document, plain
 
-#: records of one look, and how long it waits for the first
+#: records of one poll, and how long it waits for the first
 _BATCH = 1_000
 _WAIT_S = 1.0
-#: what the client fetches ahead for a reader, whether it reads or not
+#: bytes that the client fetches ahead for a reader, whether it reads or not
 QUEUE_BYTES: Final = 1024 * 1024
-#: events that are handed over together; the reader's connection holds as much and waits
+#: events that are sent together; the reader's connection buffers as much and waits
 PART_BYTES: Final = 32_768
-#: of the numbers in an id
+#: for the numbers in an id
 _DIGITS_MAX = 19
 #: the brokers' default of delete.retention.ms
 _DELETIONS_KEPT_MS = 86_400_000
 
 
 class NoChangesError(LogstateError):
-    """What was asked for are no changes of this store."""
+    """The requested store has no such changes."""
 
 
 class ChangesGoneError(LogstateError):
-    """A reader cannot go on from where it was."""
+    """A reader cannot continue from its position."""
 
 
 class ChangeReader:
     """The changes of one store, for one reader; every call waits for brokers.
 
-    ``after``: the id of the last event that was read; "" begins with what is committed from now on,
-    or with the oldest change that is there (``from_beginning``). ``log_of`` asks for the changelog
-    of a store, whose name may be another one than the store's. Raises NoChangesError,
-    ChangesGoneError, or LogstateError where the brokers cannot be asked.
+    ``after``: the id of the last event that was read; "" begins with the next commit,
+    or with the oldest available change (``from_beginning``). ``log_of`` returns the changelog
+    of a store, which may have the name of another store. Raises NoChangesError, ChangesGoneError,
+    or LogstateError if the brokers are unavailable.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ChangeReader:
         log_of: Callable[[Admin, str], str | None],
     ) -> None:
         self._clock = clock
-        self._layout = layout_of(spec.kind, "")  # a windowed serde reads its windows itself
+        self._layout = layout_of(spec.kind, "")  # a windowed serde decodes its windows itself
         if self._layout == "opaque":
             raise NoChangesError(f"store {spec.name!r} is of kind {spec.kind}: internal to a join")
         if not spec.is_logged and not spec.source_topic:
@@ -94,11 +94,11 @@ class ChangeReader:
             admin.close()
         self._consumer = cluster.log_consumer(queue_bytes=QUEUE_BYTES)
         self._consumer.assign(self._positions)
-        #: polled, and not handed over yet
+        #: polled, and not sent yet
         self._pending: deque[tuple[TopicPartition, FetchedRecord]] = deque()
 
     def read(self) -> bytes:
-        """Events that are there within a second, a part of them at a time; else the id alone."""
+        """Return events that arrive within a second, in parts; otherwise only the id."""
         if not self._pending:
             polled = self._consumer.poll(_BATCH, _WAIT_S)
             if polled.out_of_range:
@@ -112,7 +112,7 @@ class ChangeReader:
         return bytes(part) or f": nothing yet\nid: {self._id()}\n\n".encode()
 
     def close(self) -> None:
-        """Let go of the consumer."""
+        """Close the consumer."""
         self._consumer.close()
 
     def _event(self, partition: TopicPartition, record: FetchedRecord) -> bytes:
@@ -150,10 +150,10 @@ class ChangeReader:
 def _begin(
     admin: Admin, topic: str, after: str, now_ms: int, *, from_beginning: bool
 ) -> tuple[str, dict[TopicPartition, int]]:
-    """The topic's id, and where to begin."""
+    """Return the topic's id, and where to begin."""
     found = admin.describe_topics([topic]).get(topic)
     if found is None:
-        raise NoChangesError(f"there is no topic {topic!r} yet: the application has not run")
+        raise NoChangesError(f"the topic {topic!r} does not exist yet: the application has not run")
     partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
     start = admin.start_offsets(partitions)
     if not after:
@@ -162,8 +162,8 @@ def _begin(
     given = _place(after)
     if given is not None and given.topic_id not in (None, found.topic_id):
         raise ChangesGoneError(
-            f"{after!r:.200} is a place in a log that was deleted, or moved to other partitions,"
-            " since, or in the log of another store or application. Read the store, and begin anew"
+            f"{after!r:.200} is a position in a log that was deleted, or moved to other partitions,"
+            " since, or in the log of another store or application. Read the store, and start over"
         )
     if given is None or given.positions.keys() != {tp.partition for tp in partitions}:
         raise NoChangesError(f"{after!r:.200} is not the id of a change of this store")
@@ -172,8 +172,8 @@ def _begin(
     if gone:
         ranges = ", ".join(f"{tp} has {start[tp]} to {end[tp]}" for tp in gone)
         raise ChangesGoneError(
-            f"{after!r:.200} lies outside of what is left ({ranges}): expired windows are"
-            " deleted, or the application was reset. Read the store, and begin anew"
+            f"{after!r:.200} is outside the remaining log ({ranges}): expired windows are"
+            " deleted, or the application was reset. Read the store, and start over"
         )
     if given.at_ms is not None and wanted != end:
         _check_age(admin, topic, after, now_ms - given.at_ms)
@@ -181,10 +181,10 @@ def _begin(
 
 
 def _check_age(admin: Admin, topic: str, after: str, age_ms: int) -> None:
-    """Raises ChangesGoneError where a deletion may have been compacted away meanwhile."""
+    """Raise ChangesGoneError if a deletion may have been compacted away meanwhile."""
     try:
         config = admin.topic_configs([topic]).get(topic, {})
-    except BrokerError:  # it may not be read; then it is what brokers begin with
+    except BrokerError:  # it may not be read: assume the brokers' defaults
         config = {}
     if "compact" not in config.get("cleanup.policy", "compact"):
         return
@@ -193,12 +193,12 @@ def _check_age(admin: Admin, topic: str, after: str, age_ms: int) -> None:
         raise ChangesGoneError(
             f"{after!r:.200} is {age_ms // 1_000} s old, and {topic} keeps deletions for"
             f" {kept_ms // 1_000} s (delete.retention.ms): some may have been compacted away since."
-            " Read the store, and begin anew"
+            " Read the store, and start over"
         )
 
 
 class _Place(NamedTuple):
-    """What an id says; earlier versions told less."""
+    """The content of an id; ids of earlier versions have fewer parts."""
 
     positions: dict[int, int]
     at_ms: int | None
@@ -206,9 +206,9 @@ class _Place(NamedTuple):
 
 
 def _place(text: str) -> _Place | None:
-    """Of an id, which names each partition once; None where it is none."""
-    told, _, topic_id = text.partition("~")
-    places, separator, at_s = told.partition("@")
+    """Parse an id, which names each partition once; return None for other texts."""
+    positions, _, topic_id = text.partition("~")
+    places, separator, at_s = positions.partition("@")
     parts = [part.split(":") for part in places.split(",")]
     numbers = [number for part in parts for number in part] + [at_s] * bool(separator)
     if not all(len(part) == 2 for part in parts) or not all(map(_is_number, numbers)):

@@ -1,6 +1,6 @@
-"""Asks other instances: the standard library's HTTP, with connections that are kept.
+"""Send requests to other instances: HTTP of the standard library, with connections that are reused.
 
-A client for everything (httpx) took two thirds of the CPU of whoever asks for a key.
+A general client (httpx) took two thirds of the CPU time of a request for a key.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from logstate.http.query_handler import MisdirectedError
 from logstate.http.wire import ReadReply, ReadRequest
 
 READ_PATH = "/instances/read"
-#: a page of rows is not larger than this, whatever comes
+#: maximum size of a page of rows
 REPLY_BYTES_MAX = 64 * 1024 * 1024
-#: a socket takes no time-out above 24 days
+#: a socket accepts no time-out above 24 days
 _ANSWER_LIMIT_S = 86_400.0
-#: 0 would be no time-out but no waiting
+#: a time-out of 0 would mean not to wait
 _LEAST_S = 0.001
-#: servers close a connection that says nothing, the first of them after 5 s
+#: servers close idle connections, the first of them after 5 s
 _IDLE_S = 4.0
 
 _decode = msgspec.msgpack.Decoder(ReadReply).decode
 
 
 class _WholeRequests:
-    """Sends the head of a request with its body: whoever reads it wakes up once."""
+    """Sends the head of a request together with its body: the receiver wakes up once."""
 
     _head = b""
 
     def send(self, data: Any) -> None:
-        """The first of two parts waits for the other; every request has a body."""
+        """Hold the first of two parts until the second one; every request has a body."""
         if not self._head:
             self._head = data
             return
@@ -60,7 +60,7 @@ class _Secured(_WholeRequests, HTTPSConnection):
 
 
 class Client:
-    """From any thread."""
+    """Sends requests; usable from any thread."""
 
     def __init__(self, serving: Serving) -> None:
         self._authority = serving.authority
@@ -68,23 +68,23 @@ class Client:
         self._headers = {"Content-Type": "application/msgpack"}
         if serving.token:
             self._headers["Authorization"] = f"Bearer {serving.token}"
-        #: by host; the one that was used last is the last, and taken first
+        #: idle connections by host, the most recently used one last; it is taken first
         self._idle: defaultdict[str, list[_Plain | _Secured]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
         if self._needs_tls and not host.startswith("https://"):
             raise StoreUnavailableError(
-                f"{host} is not asked: this instance answers with TLS, and its token is not sent"
-                " without. Give the other instance certificate= of Serving, or advertised= with"
-                " https"
+                f"no request was sent to {host}: this instance uses TLS, and does not send its"
+                " token without it. Give the other instance certificate= of Serving, or"
+                " advertised= with https"
             )
         body = msgspec.msgpack.encode(request)
         try:
             status, content = self._answer(host, body, min(timeout_s, _ANSWER_LIMIT_S))
         except (OSError, HTTPException, ValueError) as exc:
             raise StoreUnavailableError(
-                f"{host} does not answer: {type(exc).__name__}: {exc}"
+                f"{host} does not respond: {type(exc).__name__}: {exc}"
             ) from exc
         if status != 200:
             raise _refusal(host, status, content)
@@ -92,11 +92,11 @@ class Client:
             return _decode(content)
         except UNDECODABLE as exc:
             raise StoreUnavailableError(
-                f"{host} answers what no instance does ({exc}): another program has its address"
+                f"{host} sends an invalid response ({exc}): another program has its address"
             ) from exc
 
     def close(self) -> None:
-        """The connections that nobody uses."""
+        """Close the idle connections."""
         for connection in self._idle_since(inf):
             connection.close()
 
@@ -114,7 +114,7 @@ class Client:
         except BaseException:
             connection.close()
             raise
-        if connection.sock is not None:  # else the server ends it
+        if connection.sock is not None:  # otherwise the server closed it
             connection.idle_since_s = time.monotonic()
             with self._lock:
                 self._idle[host].append(connection)
@@ -134,7 +134,7 @@ class Client:
             connection.close()
 
     def _idle_since(self, at_s: float) -> list[_Plain | _Secured]:
-        """Those that were not used since then, of every host: they are ours no more."""
+        """Remove and return the connections of every host that were not used since then."""
         found = []
         with self._lock:
             for idle in self._idle.values():
@@ -156,7 +156,7 @@ class Client:
 
 
 def _is_open(connection: HTTPConnection) -> bool:
-    """Nothing can have been sent that nobody asked for: what can be read is the end."""
+    """Return whether it is open: an idle connection only becomes readable when it is closed."""
     readable = select.poll()
     readable.register(connection.sock, select.POLLIN)
     return not readable.poll(0)
@@ -168,7 +168,7 @@ def _content(host: str, response: HTTPResponse) -> bytes:
         raise StoreAccessError(
             f"{host} sends a page of more than {REPLY_BYTES_MAX} bytes; lower its page_rows"
         )
-    if response.length:  # of a body that ends early, reading up to a size says nothing
+    if response.length:  # reading up to a size does not detect a body that ends early
         raise IncompleteRead(content, response.length)
     return content
 
@@ -178,7 +178,7 @@ def _refusal(host: str, status: int, content: bytes) -> Exception:
         reason = str(msgspec.json.decode(content)["error"])
     except (*UNDECODABLE, KeyError, TypeError):
         reason = content[:200].decode("utf-8", "replace")
-    said = f"{host} answers {status}: {reason}"
+    said = f"{host} responds {status}: {reason}"
     if status == 421:
         return MisdirectedError(said)
     if status == 410:

@@ -1,14 +1,14 @@
-"""The connections of the server, counted from the moment they are accepted, and what they hold.
+"""The server's connections and their memory, counted from the moment they are accepted.
 
 How it works: the listening socket accepts through this module, so a connection counts before its
-TLS handshake and until its file is closed. Where there are as many as there may be, a new one takes
-the place of another: of the oldest that has not asked yet, else of the oldest that asks nothing
-now, else of the oldest whose client does not read. A few more are accepted than there may be; only
-probes are answered on these, so a probe gets a connection while all others are in use.
+TLS handshake and until its file is closed. At the limit, a new connection replaces another one: the
+oldest that has not sent a request yet, otherwise the oldest idle one, otherwise the oldest whose
+client does not read. A reserve beyond the limit is accepted; only probes are served on these, so a
+probe gets a connection while all others are in use.
 
 Invariants: open files stay below a quarter of the process's limit, plus the reserve. The bytes that
 all connections hold stay below ``BYTES_MAX``; above it, the one that holds most is closed. Whatever
-clients do, each kind of line goes to the log once a minute.
+clients do, each kind of line goes to the log at most once a minute.
 
 Everything here runs in the thread of the server's event loop.
 """
@@ -27,13 +27,13 @@ from typing import Any, Final
 
 _LOGGER = logging.getLogger(__name__)
 
-#: connections beyond the limit, on which probes are answered and nothing else
+#: connections beyond the limit, which only serve probes
 RESERVE: Final = 16
-#: what requests that were not answered yet and answers that were not read yet may hold together
+#: total bytes of unanswered requests and unread responses
 BYTES_MAX: Final = 64 * 1024 * 1024
-#: a new connection keeps its place for so long, so that what it asks can arrive
+#: a new connection is not replaced for this time, so that its request can arrive
 YOUNG_S: Final = 0.05
-#: of a TLS handshake
+#: limit of a TLS handshake
 HANDSHAKE_S: Final = 5.0
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BLOCKED_S = 0.002
@@ -44,7 +44,7 @@ FRESH, IDLE, STILL, BUSY = "fresh", "idle", "still", "busy"
 
 
 def connections_max(wanted: int) -> int:
-    """How many connections there may be: as wanted, but a quarter of the files of the process.
+    """Return the maximum number of connections: as wanted, up to a quarter of the process's files.
 
     RocksDB and the Kafka clients need the others.
     """
@@ -67,7 +67,7 @@ def connections_max(wanted: int) -> int:
 
 
 class OncePerMinute(logging.Filter):
-    """Lets a line of each kind pass once a minute, and says how many did not.
+    """Lets a line of each kind pass once a minute, with the number of dropped ones.
 
     >>> quiet = OncePerMinute(now_s=lambda: 7.0)
     >>> line = logging.makeLogRecord({"msg": "refused %s", "args": ("one",)})
@@ -78,7 +78,7 @@ class OncePerMinute(logging.Filter):
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now_s = now_s
-        #: kind -> when a line of it passed, and how many did not since
+        #: kind -> when a line of it passed, and how many were dropped since
         self._passed: dict[tuple[Any, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -90,17 +90,17 @@ class OncePerMinute(logging.Filter):
             return False
         self._passed[key] = now_s, 0
         if count:
-            record.msg = f"{record.getMessage()} ({count} more lines like this one were left out)"
+            record.msg = f"{record.getMessage()} ({count} more lines like this one were dropped)"
             record.args = ()
         return True
 
 
 _LOGGER.addFilter(OncePerMinute())
-#: of the server, about single requests: whoever sends them decides how many lines there are
+#: log of the server about single requests: clients control the number of its lines
 REQUESTS_LOGGER = logging.getLogger("logstate.http.requests")
 REQUESTS_LOGGER.setLevel(
     logging.INFO
-)  # a level of its own: the server looks at it, not its parents'
+)  # the server checks the level of this logger, not that of its parents
 REQUESTS_LOGGER.addFilter(OncePerMinute())
 
 
@@ -112,10 +112,10 @@ class Accepted(socket.socket):
         self._owner = owner
         self.made_s = time.monotonic()
         self.state = FRESH
-        #: bytes of requests and answers
+        #: bytes of requests and responses
         self.held = 0
         self.timer: asyncio.TimerHandle | None = None
-        #: closes the connection at once: until there is a protocol, by the end of its stream
+        #: closes the connection at once: before there is a protocol, by shutting down the socket
         self.abort: Callable[[], None] = self._shut
 
     def _shut(self) -> None:
@@ -123,48 +123,48 @@ class Accepted(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """As every socket is closed, and no longer counted."""
+        """Close the socket like any other, and stop counting it."""
         self._owner.closed(self)
         super().close()
 
 
 class Connections:
-    """See the module."""
+    """The connections of one server."""
 
     def __init__(self, most: int, bytes_max: int = BYTES_MAX) -> None:
         self.most = most
         self._bytes_max = bytes_max
         self._open: dict[int, Accepted] = {}
-        #: state -> those that can give their place, the oldest first
+        #: state -> connections that can be replaced, the oldest first
         self._places: dict[str, dict[int, Accepted]] = {FRESH: {}, IDLE: {}, STILL: {}}
         self._leaving: set[Accepted] = set()
         self._held = 0
-        #: requests that are being answered, but for those of probes
+        #: requests in progress, except probes
         self.requests = 0
 
     @property
     def count(self) -> int:
-        """Of connections whose file is open."""
+        """The number of connections with an open file."""
         return len(self._open)
 
     @property
     def is_full(self) -> bool:
-        """Whether only probes are answered."""
+        """Whether only probes are served."""
         return self.count - len(self._leaving) > self.most or 2 * self.requests > self.most
 
     @property
     def held(self) -> int:
-        """Bytes that all of them hold."""
+        """Bytes that all connections hold."""
         return self._held
 
-    # ------------------------------------------------------------------ what comes and goes
+    # ------------------------------------------------------------------ accepting and closing
 
     def accept(self, accept: Callable[[], tuple[int, Any]], listener: socket.socket) -> Any:
-        """The next connection. Raises BlockingIOError where one has to be closed before it."""
+        """Return the next connection. Raise BlockingIOError if one has to be closed before."""
         if self.count >= self.most + RESERVE:
-            # They are closed in the next turn of the loop. Many at once, since many wait.
+            # They are closed in the next turn of the loop. Several at once, because many wait.
             if not self._make_room(max(RESERVE, self.most // 4)):
-                time.sleep(_BLOCKED_S)  # else the loop would turn at full speed until one can be
+                time.sleep(_BLOCKED_S)  # otherwise the loop would spin until one can be closed
             raise BlockingIOError
         try:
             descriptor, address = accept()
@@ -172,8 +172,8 @@ class Connections:
             if error.errno not in _NO_FILES:
                 raise
             _LOGGER.error(
-                "a connection cannot be accepted: %s. The files of the process are used up (ulimit"
-                " -n); a connection that asks nothing is closed for it",
+                "a connection cannot be accepted: %s. The process has no free files (ulimit"
+                " -n); an idle connection is closed for it",
                 error.strerror,
             )
             self._make_room(RESERVE)
@@ -187,7 +187,7 @@ class Connections:
         return made, address
 
     def made(self, transport: Any) -> Accepted | None:
-        """The connection of a transport, whose handshake is over; None: another socket's."""
+        """Register a transport after its handshake; None: another socket's."""
         of_transport = transport.get_extra_info("socket")
         found = None if of_transport is None else self._open.get(of_transport.fileno())
         if found is not None:
@@ -195,7 +195,7 @@ class Connections:
         return found
 
     def closed(self, one: Accepted) -> None:
-        """Its file is closed; the number may be another's at once."""
+        """Remove a closed connection; another one may get its file number at once."""
         descriptor = one.fileno()
         if self._open.get(descriptor) is not one:
             return
@@ -205,10 +205,10 @@ class Connections:
         self._places.get(one.state, {}).pop(descriptor, None)
         self._held -= one.held
 
-    # ------------------------------------------------------------------ what they do
+    # ------------------------------------------------------------------ state
 
     def tell(self, one: Accepted, state: str, held: int) -> None:
-        """What a connection does now, and how many bytes it holds."""
+        """Record the state of a connection, and how many bytes it holds."""
         descriptor = one.fileno()
         if self._open.get(descriptor) is not one:
             return
@@ -222,8 +222,8 @@ class Connections:
         if self._held > self._bytes_max:
             largest = max(self._open.values(), key=lambda other: other.held)
             _LOGGER.warning(
-                "HTTP connections hold %d bytes of requests and answers, more than %d: the one that"
-                " holds most, %d, is closed",
+                "HTTP connections hold %d bytes of requests and responses, more than %d: the one"
+                " with most bytes, %d, is closed",
                 self._held,
                 self._bytes_max,
                 largest.held,
@@ -234,7 +234,7 @@ class Connections:
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """A request that is not a probe's."""
+        """Count a request that is not a probe's."""
         self.requests += 1
         try:
             yield
@@ -244,7 +244,7 @@ class Connections:
     # ------------------------------------------------------------------ pieces
 
     def _make_room(self, wanted: int) -> int:
-        """Close as many connections, those first that are missed least; how many could be."""
+        """Close as many connections, the least important ones first; return how many."""
         many_still = 4 * len(self._places[STILL]) > self.most
         order = (STILL, FRESH, IDLE) if many_still else (FRESH, IDLE, STILL)
         until_s, closed = time.monotonic() - YOUNG_S, 0
@@ -255,8 +255,8 @@ class Connections:
                     closed += 1
         if closed:
             _LOGGER.warning(
-                "%d HTTP connections are open, which is the most: those that ask nothing, or do not"
-                " read their answers, are closed for others. Serving(connections=) sets the number",
+                "%d HTTP connections are open, which is the maximum: idle ones, and clients that do"
+                " not read, are closed for others. Serving(connections=) sets the number",
                 self.most,
             )
         return closed
@@ -285,5 +285,5 @@ class Listener(socket.socket):
     connections: Connections
 
     def accept(self) -> Any:
-        """As every socket accepts; raises BlockingIOError where there is no place."""
+        """Accept like any socket; raise BlockingIOError if the maximum is reached."""
         return self.connections.accept(self._accept, self)  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""What is not read to its end: kept for whoever asks for the next page, for a while.
+"""Unfinished scans, kept for the client's next page for a limited time.
 
-An iterator over a store keeps the rows of its commit alive, so there are few, and none for long: as
-long as there are any, a timer looks for those that nobody asks for any more.
+An iterator over a store keeps the rows of its commit alive, so there are few, and only for a short
+time: while there are any, a timer closes those that are no longer used.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from logstate.contracts.errors import LogstateError
 T = TypeVar("T")
 
 CURSORS_MAX = 256
-#: nobody asks for the next page any more
+#: after this time without a request for the next page, a cursor is closed
 IDLE_MS = 60_000.0
 
 
 class CursorGoneError(LogstateError):
-    """The pages cannot be gone on with: begin again."""
+    """The scan cannot continue: restart it."""
 
 
 def _later(call: Callable[[], None]) -> None:
@@ -31,7 +31,10 @@ def _later(call: Callable[[], None]) -> None:
 
 
 class Cursors(Generic[T]):
-    """From any thread; each cursor leads to its page once. ``later`` calls after ``IDLE_MS``."""
+    """Maps cursors to unfinished scans; usable from any thread. A cursor can be used once.
+
+    ``later`` schedules a call after ``IDLE_MS``.
+    """
 
     def __init__(
         self,
@@ -41,12 +44,12 @@ class Cursors(Generic[T]):
         self._now_ms = now_ms
         self._later = later
         self._open: dict[str, tuple[T, float]] = {}
-        #: the timer runs
+        #: whether the timer runs
         self._is_swept = False
         self._lock = threading.Lock()
 
     def kept(self, one: T) -> str:
-        """A cursor for it. Where there are too many, the one that waits longest is given up."""
+        """Store it, and return its cursor. Beyond the maximum, the oldest one is closed."""
         cursor = secrets.token_urlsafe(12)
         self._drop_idle()
         with self._lock:
@@ -55,15 +58,15 @@ class Cursors(Generic[T]):
                 gone.append(self._open.pop(next(iter(self._open))))
             self._open[cursor] = one, self._now_ms()
             is_first, self._is_swept = not self._is_swept, True
-        del gone  # iterators end here, without the lock
+        del gone  # iterators are closed here, without the lock
         if is_first:
             self._later(self._sweep)
         return cursor
 
     def taken(self, cursor: str, check: Callable[[T], None] = lambda _: None) -> T:
-        """What a cursor stands for; raises CursorGoneError.
+        """Remove and return the scan of a cursor; raise CursorGoneError if there is none.
 
-        Where ``check`` raises, that is raised, and the cursor leads there still.
+        If ``check`` raises, that error is raised, and the cursor remains valid.
         """
         with self._lock:
             found = self._open.get(cursor)
@@ -91,4 +94,4 @@ class Cursors(Generic[T]):
         with self._lock:
             idle = [c for c, (_, since) in self._open.items() if now - since >= IDLE_MS]
             gone = [self._open.pop(cursor) for cursor in idle]
-        del gone  # iterators end here, without the lock
+        del gone  # iterators are closed here, without the lock

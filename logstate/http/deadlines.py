@@ -1,13 +1,13 @@
-"""Connections that are closed: whose client does not ask, does not read, or sends too much.
+"""Close connections whose client does not send a request, does not read, or sends too much.
 
-The server waits for all three without a limit. A few hundred silent connections would keep all
-others out, and a reader who stands still keeps rows of a commit, or a stream of changes. It also
-takes whatever a client sends: a head without an end, more requests while the first one is answered,
-a thousand headers behind a body in chunks. So bytes come to its parser in small pieces, and only
-while no request is being answered; what comes then is kept, to a limit, and parsed afterwards.
+The server waits for all three without a limit. A few hundred silent connections would lock out all
+others, and a client that stops reading keeps the rows of a commit, or a stream of changes. The
+server also accepts everything that a client sends: an endless head, more requests during the first
+one, a thousand headers after a chunked body. So its parser gets the bytes in small pieces, and only
+while no request is in progress; later bytes are buffered, up to a limit, and parsed afterwards.
 
 Whatever a client sends, a connection holds at most ``HEAD_BYTES_MAX`` of a head,
-``AHEAD_BYTES_MAX`` of the requests behind it, ``BODY_BYTES_MAX`` of a body, and of an answer
+``AHEAD_BYTES_MAX`` of the requests after it, ``BODY_BYTES_MAX`` of a body, and of a response
 ``UNSENT_BYTES_MAX`` and one message.
 """
 
@@ -20,37 +20,37 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from logstate.http.connections import BUSY, FRESH, IDLE, REQUESTS_LOGGER, STILL, Connections
 
-#: a network may be slow, and what is sent is many times a request
+#: factor for reading: a network may be slow, and a response is much larger than a request
 _READING_TAKES = 3
-#: of a request before its body; what others send with a key is a token and a path
+#: of a request before its body; clients send a token and a path with the key
 HEAD_BYTES_MAX: Final = 65_536
 HEADERS_MAX: Final = 100
-#: of the requests behind one that is being answered
+#: of the requests after the one in progress
 AHEAD_BYTES_MAX: Final = 4_096
-#: of a request of another instance, which is the only one with a body, and what chunks add to it
+#: of a request of another instance, the only one with a body, and its chunk headers
 BODY_BYTES_MAX: Final = 1024 * 1024 + HEAD_BYTES_MAX
-#: of an answer that the client does not read; what makes it waits from there on
+#: of a response that the client does not read; its producer waits then
 UNSENT_BYTES_MAX: Final = 32_768
-#: requests of a connection that wait for the answer before theirs
+#: pipelined requests of a connection that wait for the response before theirs
 _WAITING_MAX = 64
-#: bytes that are parsed before what they made is counted: fewer than so many requests fit in them
+#: bytes that are parsed before the requests are counted: fewer than that many fit into them
 _PIECE = 1_024
 
 
 def with_deadlines(
     limit_s: float, connections: Connections | None = None
 ) -> type[asyncio.Protocol]:
-    """The server's protocol, in which a request is there within a time.
+    """Return the server's protocol class, with a time limit for the arrival of a request.
 
-    An answer is read on within three times of it. ``connections`` counts what is held.
+    A client has three times that limit to read a response. ``connections`` counts the memory.
     """
     counted = Connections(1_000) if connections is None else connections
-    told = {"limit_s": limit_s, "counted": counted}
-    return type("Limited", (_Limited, AutoHTTPProtocol), told)
+    attributes = {"limit_s": limit_s, "counted": counted}
+    return type("Limited", (_Limited, AutoHTTPProtocol), attributes)
 
 
 class _Limited(asyncio.Protocol):
-    """What stands before the server's own protocol, which follows in the order of classes."""
+    """Precedes the server's own protocol in the order of classes."""
 
     limit_s: float
     counted: Connections
@@ -71,7 +71,7 @@ class _Limited(asyncio.Protocol):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.logger = REQUESTS_LOGGER
-        #: what came while a request was answered
+        #: bytes that arrived while a request was in progress
         self._ahead = bytearray()
 
     def connection_made(self, transport: Any) -> None:
@@ -114,7 +114,7 @@ class _Limited(asyncio.Protocol):
     # -------------------------------------------------------------- pieces
 
     def _take(self, data: bytes) -> None:
-        """Have data parsed up to the next request behind the one that is answered."""
+        """Parse data up to the next request after the one in progress."""
         for start in range(0, len(data), _PIECE):
             if self.transport.is_closing():
                 return
@@ -149,7 +149,7 @@ class _Limited(asyncio.Protocol):
             self._close()
 
     def _go_on(self) -> None:
-        """Parse what came meanwhile."""
+        """Parse the buffered bytes."""
         if self._ahead and not self._is_waiting():
             data = bytes(self._ahead)
             self._ahead.clear()
@@ -170,7 +170,7 @@ class _Limited(asyncio.Protocol):
         self.counted.tell(self._place, state, len(self._ahead) + unsent + body)
 
     def _close(self) -> None:
-        """At once, and without writing more: asyncio logs writes to a connection that is closed."""
+        """Close at once without writing: asyncio logs writes to a closed connection."""
         if self.cycle is not None:
             self.cycle.disconnected = True
         self.transport.abort()
@@ -187,12 +187,12 @@ class _Limited(asyncio.Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _is_waiting(self) -> bool:
-        """Whether what comes now is not for the request that is answered."""
+        """Whether incoming bytes are not part of the request in progress."""
         return self._is_answering() and not self.cycle.more_body
 
 
 def _without(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """None, and the timer does not ring."""
+    """Cancel the timer, and return None."""
     if timer is not None:
         timer.cancel()
     return None

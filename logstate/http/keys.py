@@ -1,4 +1,4 @@
-"""Keys out of the path of a request, and rows as JSON, for people and programs in any language."""
+"""Parse keys in the path of a request, and show rows as JSON, for people and for any program."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
 from logstate.http.plain_objects import data_of
 
 KEY_MAX = 8_192
-#: base64 of either alphabet is taken
+#: both alphabets of base64 are accepted
 _STANDARD = str.maketrans("-_", "+/")
-#: objects of these types are written in a path as Python reads them
+#: keys of these types are written in a path like in Python
 _IN_PATHS = (str, int, float)
 
 
 def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
-    """The key that a path names: as it is written for text and numbers, JSON for JSON keys.
+    """Return the key in a path: plain for text and numbers, JSON for JSON keys.
 
     Keys of every other format are the base64 of their bytes (``?key=base64``). Raises SerdeError.
     """
     if len(text) > KEY_MAX:
-        raise SerdeError(f"the key has {len(text)} characters, and at most {KEY_MAX} are taken")
+        raise SerdeError(f"the key has {len(text)} characters, but at most {KEY_MAX} are allowed")
     name = str(serde.describe()["format"])
     decode = serde.deserializer(f"{store}-changelog", True)
     try:
@@ -45,17 +45,19 @@ def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
     except Exception as exc:
         raise _no_key(text, name, store, exc) from exc
     raise SerdeError(
-        f"keys of store {store!r} are {name}, which is not written in a path: give the base64 of"
+        f"keys of store {store!r} are {name}, which a path cannot contain: give the base64 of"
         " its bytes, and ?key=base64"
     )
 
 
 def _no_key(text: str, name: str, store: str, exc: Exception) -> SerdeError:
-    return SerdeError(f"{text!r:.100} is no key of store {store!r}, whose keys are {name}: {exc}")
+    return SerdeError(
+        f"{text!r:.100} is not a key of store {store!r}, whose keys are {name}: {exc}"
+    )
 
 
 def plain(value: Any) -> Any:
-    """A value of a store as JSON has it."""
+    """Return a value of a store as JSON data."""
     if isinstance(value, ValueAndTimestamp):
         return {"value": plain(value.value), "timestamp": value.timestamp}
     if isinstance(value, VersionedRecord):
@@ -68,12 +70,12 @@ def plain(value: Any) -> Any:
         return {"key": plain(value.key), "start_ms": value.start_ms, "end_ms": value.end_ms}
     try:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=data_of)
-    except (TypeError, ValueError):  # as msgspec's and pydantic's are
+    except (TypeError, ValueError):  # errors of msgspec and pydantic are such
         return str(value)
 
 
 def plain_row(row: Any) -> Any:
-    """A row of what goes through rows."""
+    """Return a row of a scan as JSON data."""
     if isinstance(row, tuple) and not isinstance(row, VersionedRecord) and len(row) == 2:
         left, value = row
         found = plain(value)
@@ -84,11 +86,11 @@ def plain_row(row: Any) -> Any:
 
 
 def document(content: Any) -> bytes:
-    """What is shown of rows, as JSON; raises SerdeError where JSON cannot have it."""
+    """Encode rows as JSON; raise SerdeError if JSON cannot represent them."""
     try:
         return msgspec.json.encode(content)
     except Exception as exc:
         raise SerdeError(
             f"{content!r:.200} cannot be shown as JSON: {type(exc).__name__}: {text_of(exc)}. Read"
-            " it in Python: remote_store() takes rows as their serdes write them"
+            " it in Python: remote_store() reads rows with their serdes"
         ) from exc

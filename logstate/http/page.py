@@ -1,7 +1,7 @@
-"""The page of an instance: one file, which asks the instance for everything that it shows.
+"""The web page of an instance: one file, which requests everything that it shows.
 
-It holds no data, so it needs no token. What it may do is told to the browser by hashes of its own
-script and style: nothing that is written into it later runs, whatever a key or an error says.
+It contains no data, so it needs no token. Its security policy allows only scripts and styles with
+the hashes of its own: inserted text, such as a key or an error, never runs as a script.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 class Page(NamedTuple):
-    """The file, and what is sent with it."""
+    """The file, and the headers that are sent with it."""
 
     html: str
     headers: dict[str, str]
@@ -31,7 +31,7 @@ class Page(NamedTuple):
 
 @functools.cache
 def read_page() -> Page:
-    """The page, read once."""
+    """Return the page, read once."""
     html = resources.files("logstate.http").joinpath("page.html").read_text(encoding="utf-8")
     allowed: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _INLINE.findall(html):
@@ -58,6 +58,6 @@ def read_page() -> Page:
 
 
 async def page(_request: Request) -> Response:
-    """For everybody."""
+    """Serve the page without a token."""
     found = read_page()
     return HTMLResponse(found.html, headers=found.headers)

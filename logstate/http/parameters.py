@@ -1,7 +1,7 @@
-"""What a request asks for, out of its path and its query: checked here, refused with the reason.
+"""The parameters in the path and the query of a request, checked and refused with a reason.
 
-A server decodes what is no UTF-8 into U+FFFD, which is a character like others: another key would
-be looked up. So bytes are looked at as they were sent.
+A server decodes invalid UTF-8 into U+FFFD, which is a regular character: another key would be
+looked up. So the bytes are checked as they were sent.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from logstate.contracts.setting_rules import positions
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams as Query
 
-#: times, offsets and numbers of partitions are signed integers of eight bytes
+#: times, offsets and partition numbers are signed integers of eight bytes
 _LARGEST = 2**63 - 1
-#: a number of more digits is none of these, and reading one of thousands takes long
+#: a number with more digits is larger, and parsing thousands of digits takes long
 _DIGITS_MAX = 19
 _LATEST_MS = 2**62
 _SPAN = ("from", "to")
 _TIMES = ("start", "as_of", *_SPAN)
 _OF_READS = ("key", "at_least", "standbys", *_TIMES)
-#: what there is to ask for, by what is asked
+#: parameters by kind of request
 OF_KEYS = ("partition", *_OF_READS)
 OF_RANGES = ("lower", "upper", "limit", "continue", *_OF_READS)
 OF_CHANGES = ("after", "from")
@@ -34,25 +34,25 @@ _OFTEN = frozenset({"at_least"})
 
 
 class BadRequestError(LogstateError):
-    """What was asked cannot be understood."""
+    """The request is invalid."""
 
 
 def check_text(path: bytes, query: bytes) -> None:
-    """Raises BadRequestError where either is no UTF-8 once it is decoded."""
+    """Raise BadRequestError if the path or the query is not UTF-8 after decoding."""
     for name, sent in (("path", path), ("query", query)):
         try:
             unquote_to_bytes(sent).decode()
         except UnicodeDecodeError as exc:
             raise BadRequestError(
-                f"the {name} of the request is no UTF-8: {exc.reason} at byte {exc.start}. A key of"
-                " other bytes is given as base64, with ?key=base64"
+                f"the {name} of the request is not UTF-8: {exc.reason} at byte {exc.start}. A key"
+                " of other bytes is given as base64, with ?key=base64"
             ) from exc
 
 
 def check_names(query: Query, known: Collection[str]) -> None:
     """Raise BadRequestError for an unknown parameter, and for one that is given twice.
 
-    An answer that ignores a parameter would be taken for an answer to the whole request.
+    A client would misread a response that ignores a parameter.
     """
     for name in query:
         if name not in known:
@@ -65,35 +65,35 @@ def check_names(query: Query, known: Collection[str]) -> None:
 
 
 def check_goes_on(query: Query, began: Query) -> None:
-    """Raises BadRequestError where the next page is asked for otherwise than the first one was.
+    """Raise BadRequestError if the request for the next page differs from the first one.
 
-    What is not said again is as it was; a page may be longer or shorter than the one before.
+    A parameter that is left out keeps its value; the size of the page may change.
     """
     for name in query:
         if name in ("continue", "limit"):
             continue
         given, was = query.getlist(name), began.getlist(name)
         if given != was:
-            told = f"was {was!r:.100}" if was else "was not given"
+            before = f"was {was!r:.100}" if was else "was not given"
             raise BadRequestError(
-                f"{name}= {told} where these pages began, and is {given!r:.100} now: begin anew"
+                f"{name}= {before} for the first page, and is {given!r:.100} now: restart the scan"
             )
 
 
 def number(query: Query, name: str, *, least: int = 0) -> int | None:
-    """A whole number of at least ``least``; None where it is not given."""
+    """Return a whole number of at least ``least``; None if it is not given."""
     given = query.get(name)
     return None if given is None else whole(name, given, least)
 
 
 def number_or(default: int, query: Query, name: str, *, least: int = 0) -> int:
-    """A whole number of at least ``least``; the default where it is not given."""
+    """Return a whole number of at least ``least``; the default if it is not given."""
     given = number(query, name, least=least)
     return default if given is None else given
 
 
 def whole(name: str, given: str, least: int = 0) -> int:
-    """The number that a text is; raises BadRequestError."""
+    """Return the number in a text; raise BadRequestError."""
     digits = given.removeprefix("-")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > _DIGITS_MAX:
         raise BadRequestError(f"{name} must be a whole number; got {given!r:.100}")
@@ -104,7 +104,7 @@ def whole(name: str, given: str, least: int = 0) -> int:
 
 
 def flag(query: Query, name: str) -> bool:
-    """True or false; false where it is not given."""
+    """Return true or false; false if it is not given."""
     given = query.get(name, "false")
     if given not in ("true", "false"):
         raise BadRequestError(f"{name} must be true or false; got {given!r:.100}")
@@ -112,15 +112,15 @@ def flag(query: Query, name: str) -> bool:
 
 
 def is_base64(query: Query) -> bool:
-    """Whether keys are the base64 of their bytes."""
+    """Return whether keys are the base64 of their bytes."""
     given = query.get("key")
     if given not in (None, "base64"):
-        raise BadRequestError(f"key must be base64, or not be given; got {given!r:.100}")
+        raise BadRequestError(f"key must be base64, or be left out; got {given!r:.100}")
     return given is not None
 
 
 def at_least(query: Query) -> dict[str, int]:
-    """``topic-partition`` -> the greatest offset that an answer must have reached."""
+    """Return ``topic-partition`` -> the greatest offset that a response must include."""
     found: dict[str, int] = {}
     for one in query.getlist("at_least"):
         partition, _, offset = one.rpartition(":")
@@ -133,27 +133,25 @@ def at_least(query: Query) -> dict[str, int]:
 
 
 def span(query: Query) -> tuple[int, int]:
-    """``from`` and ``to``: milliseconds, both inclusive."""
+    """Return ``from`` and ``to``: milliseconds, both inclusive."""
     return number_or(0, query, "from"), number_or(_LATEST_MS, query, "to")
 
 
 def _check_meaning(kind: str, query: Query, meant: Collection[str]) -> None:
-    """Raises BadRequestError for a time that means nothing for such a read.
+    """Raise BadRequestError for a time that has no meaning for such a read.
 
-    Passed over, an answer of all times would be taken for one of the time that was asked for.
+    If it were ignored, the client would misread a response with rows of all times.
     """
     for name in _TIMES:
         if name in query and name not in meant:
-            of_such = (
-                f"times here are {', '.join(meant)}" if meant else "it has no times to ask for"
-            )
+            of_such = f"its times are {', '.join(meant)}" if meant else "it has no times"
             raise BadRequestError(
-                f"{name}= means nothing for this read of a {kind} store: {of_such}"
+                f"{name}= has no meaning for this read of a {kind} store: {of_such}"
             )
 
 
 def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
-    """Which read a request for a key means."""
+    """Return the read of a request for a key."""
     of_kind = {"versioned": ("as_of",), "session": _SPAN}.get(kind, ())
     _check_meaning(kind, query, ("start", *_SPAN) if kind.endswith("window") else of_kind)
     if kind.endswith("window"):
@@ -162,7 +160,7 @@ def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
             return "fetch_range", span(query)
         if any(name in query for name in _SPAN):
             raise BadRequestError(
-                "start= asks for one window, from= and to= for those of a span: give either"
+                "start= selects one window, from= and to= those of a span: give one or the other"
             )
         return "fetch", (start,)
     if kind == "session":
@@ -172,7 +170,7 @@ def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
 
 
 def read_of_range(kind: str, keys: tuple[Any, Any], query: Query) -> tuple[str, tuple[Any, ...]]:
-    """Which read a request for rows means; ``keys``: the first and the last, None = open."""
+    """Return the read of a request for rows; ``keys``: the first and the last, None = open."""
     _check_meaning(kind, query, _SPAN if kind.endswith(("window", "session")) else ())
     if kind.endswith("window"):
         return "fetch_key_range", (*keys, *span(query))

@@ -1,7 +1,8 @@
-"""Objects of other libraries by their fields: models of pydantic, messages of Protobuf, Faust's.
+"""Convert objects of other libraries to their fields: pydantic models, Protobuf and Faust records.
 
-None of these is imported: an object brings along what tells of it. A message is shown as Spark and
-the command show it: by the names of its fields, null where one can be asked and is not set.
+None of these libraries is imported: the objects have the needed methods. A message is shown
+like in Spark and on the command line: by the names of its fields, null if it has presence and
+is not set.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 
 def data_of(value: Any) -> Any:
-    """Of an object that msgspec does not know: its fields, or else how Python prints it."""
+    """Return the fields of an object that msgspec does not support, otherwise its ``str``."""
     if hasattr(value, "model_dump"):  # of pydantic
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     if hasattr(value, "__is_model__"):  # of Faust
@@ -25,7 +26,7 @@ def data_of(value: Any) -> Any:
 
 
 def _part(message: Any, field: Any) -> Any:
-    """One field; messages within stay as they are, and are asked next."""
+    """Return one field; nested messages stay unchanged, and are converted later."""
     found = getattr(message, field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         values = field.message_type.fields_by_name["value"]
@@ -38,13 +39,13 @@ def _part(message: Any, field: Any) -> Any:
 
 
 def _is_repeated(field: Any) -> bool:
-    # Earlier releases of protobuf have the label alone, and later ones warn of it.
+    # Earlier releases of protobuf only have the label, and later ones warn about it.
     known = getattr(field, "is_repeated", None)
     return field.label == field.LABEL_REPEATED if known is None else bool(known)
 
 
 def _named(value: Any, field: Any) -> Any:
-    """A number of an enum by its name, or as a text of digits where it has none."""
+    """Return the name of an enum's number, or its digits if it has no name."""
     if field.enum_type is None:
         return value
     known = field.enum_type.values_by_number.get(value)

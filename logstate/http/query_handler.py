@@ -1,14 +1,13 @@
-"""What an instance answers others: only of partitions that it owns, as it finds at the read itself.
+"""Serve reads of other instances: only of owned partitions, checked at the read itself.
 
-Three things have to be true of an answer, else there is none:
+A response requires three conditions:
 
-- the request was meant for this run of this instance, and not for one that had the address before;
-- nobody else claims the task by a later claim (:mod:`logstate.directory.known_instances`);
-- the rows were known to be the newest less than ``max_age`` ago, and the task is still here when
-  they have been read. ``max_age`` is less than a session of the group: an instance that was cut
-  off, or stood still, refuses before another one can have gone on with its partitions. The clock
-  of a machine that is suspended stands still too: until the first poll after that its rows count as
-  young as before.
+- the request is meant for this run of this instance, not for an earlier one at the same address;
+- no other instance has a later claim on the task (:mod:`logstate.directory.known_instances`);
+- the rows were known to be the newest less than ``max_age`` ago, and the task is still here after
+  the read. ``max_age`` is less than a session of the group: an instance that was disconnected, or
+  paused, refuses before another one can have taken over its partitions. The clock of a suspended
+  machine stops too: until the first poll after that, its rows keep the age that they had before.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from logstate.queries.queries import QueryableStore
 
 
 class MisdirectedError(LogstateError):
-    """Another instance has to be asked."""
+    """The request has to go to another instance."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What was read here, not encoded yet."""
+    """The result of a read here, not encoded yet."""
 
     positions: dict[str, int]
     value: Any = None
     rows: Iterator[Any] | None = None
-    #: of a copy: changelog offsets that it lacks; None: this instance is the owner
+    #: of a standby: changelog offsets that it lacks; None: this instance is the owner
     lag: int | None = None
 
 
@@ -52,13 +51,13 @@ class _Pages:
 
 @dataclass
 class QueryHandler:
-    """See the module. From any thread."""
+    """Serves reads of this instance's stores; usable from any thread."""
 
     instance: str
     application_id: str
     serving: Serving
     specs: dict[str, StoreSpec]
-    #: by name, age, and whether copies answer too
+    #: returns a store by name, age, and whether standbys may be read
     store: Callable[[str, timedelta | None, bool], QueryableStore]
     lookup: Lookup
     _codecs: dict[str, StoreCodec] = field(default_factory=dict, init=False)
@@ -68,7 +67,7 @@ class QueryHandler:
         return Cursors(self.lookup.now_ms)
 
     def codec(self, store: str) -> StoreCodec:
-        """How reads of a store travel; raises StoreUnavailableError where there is none."""
+        """Return the codec of a store's reads; raise StoreUnavailableError for an unknown store."""
         found = self._codecs.get(store)
         if found is None:
             self.lookup.place(store)
@@ -76,7 +75,7 @@ class QueryHandler:
         return found
 
     def reply(self, request: ReadRequest) -> ReadReply:
-        """What is sent back. Raises MisdirectedError, CursorGoneError or StoreAccessError."""
+        """Return the reply. Raise MisdirectedError, CursorGoneError or StoreAccessError."""
         if request.instance != self.instance:
             raise MisdirectedError(
                 f"the instance that had this address has ended; {self.instance} runs here now"
@@ -85,7 +84,7 @@ class QueryHandler:
             return self._page(self._cursors.taken(request.cursor))
         shape = READS.get(request.read)
         if shape is None:
-            raise StoreAccessError(f"there is no read {request.read!r}; there are {sorted(READS)}")
+            raise StoreAccessError(f"unknown read {request.read!r}; the reads are {sorted(READS)}")
         codec = self.codec(request.store)
         arguments = codec.arguments_in(request.read, request.arguments)
         answered = self.read(
@@ -113,9 +112,9 @@ class QueryHandler:
         *,
         standby: bool = False,
     ) -> Answered:
-        """A read of this instance's own; raises where it is not, or may not be, the owner.
+        """Read from this instance; raise if it is not the owner, or may not be.
 
-        With ``standby`` of the copy that it keeps, as old as ``max_age`` allows.
+        With ``standby``, read its standby copy, if ``max_age`` allows.
         """
         if standby:
             queryable = self.store(store, max_age, True)

@@ -1,7 +1,7 @@
-"""Where other instances read: one request, one reply, and as little between them as there can be.
+"""The endpoint for reads of other instances: one request, one reply, with minimal overhead.
 
-It takes the server's messages as they come. Routing, request and thread of the other paths take
-several times what the read itself takes, which nobody notices where a person asks.
+It handles the server's messages directly. Routing, request and thread of the other paths take
+several times as long as the read itself, which does not matter for requests of people.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
 
 _BODY_BYTES_MAX = 1024 * 1024
-#: of all requests that are received or answered now; more are told to come again
+#: of all requests that are received or answered now; more get the status 503
 _BODIES_BYTES_MAX = 32 * 1024 * 1024
 
 _request_of = msgspec.msgpack.Decoder(ReadRequest).decode
@@ -64,24 +64,24 @@ class ReadEndpoint:
             self._held -= len(body)
 
     async def _received(self, receive: Receive, body: bytearray) -> Response | None:
-        """None where the body is whole, else why not."""
+        """Receive the body; return None if it is complete, otherwise the error."""
         more = True
         try:
             async with asyncio.timeout(self._limit_s):
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return error_response(400, "the request ended before it was whole")
+                        return error_response(400, "the request ended before it was complete")
                     piece = message.get("body", b"")
                     body += piece
                     self._held += len(piece)
                     if self._held > _BODIES_BYTES_MAX:
-                        return error_response(503, "requests hold too many bytes: try again")
+                        return error_response(503, "requests have too many bytes: try again")
                     if len(body) > _BODY_BYTES_MAX:
                         return error_response(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
                     more = message.get("more_body", False)
         except TimeoutError:
-            return error_response(408, f"the request was not here within {self._limit_s:g} s")
+            return error_response(408, f"the request did not arrive within {self._limit_s:g} s")
         return None
 
     def _reply_to(self, body: bytes) -> Response:

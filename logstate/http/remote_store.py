@@ -1,12 +1,12 @@
-"""A store of all instances together: each read goes to whoever owns the partition.
+"""A store over all instances: each read goes to the owner of the partition.
 
-What fails because something moves (a rebalance, an instance that died, one that restores) is tried
-again until the time-out; then the error says what was heard last. Whoever is asked checks that it
-is the owner (:mod:`answers`), so a directory that is late costs an attempt, never a wrong answer.
-All attempts of a call, with every instance that it asks, have the time-out together.
+A failure because of a change (a rebalance, an instance that died or restores) is retried until the
+time-out; then the error contains the last reason. The receiver checks that it is the owner
+(:mod:`query_handler`), so outdated metadata costs an attempt, and never causes a wrong result. All
+attempts of a call, with all instances, share the time-out.
 
-Where the caller takes answers of standbys, those are asked when the owner does not answer: at once,
-not when the time is over. They answer committed rows, and how many offsets these lack.
+If the caller accepts standbys, they are queried when the owner does not respond: at once, not after
+the time-out. They return committed rows, and how many offsets these lack.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ T = TypeVar("T")
 
 _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 0.5
-#: of the time-out, for an owner that says nothing, and for each copy after it
+#: share of the time-out for an owner that does not respond, and for each standby after it
 _ONE_OF_SEVERAL = 0.25
-#: whoever is asked at the end of the time-out has as much
+#: minimum time for a request at the end of the time-out
 _LEAST_S = 0.001
-#: rows that asyncio is handed at a time
+#: rows that are passed to asyncio at a time
 _PART = 500
 
 
@@ -48,25 +48,25 @@ class Asks(Protocol):
     """Sends a request to an instance."""
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
-        """Its reply. Raises what :meth:`QueryHandler.reply` raises, or StoreUnavailableError."""
+        """Return the reply. Raise like :meth:`QueryHandler.reply`, or StoreUnavailableError."""
 
 
 @dataclass(frozen=True)
 class RemoteAnswer:
-    """What one partition answered."""
+    """The response of one partition."""
 
     value: Any
-    #: ``topic-partition`` of its inputs -> the first offset that is not in the answer
+    #: ``topic-partition`` of its inputs -> the first offset that is not included
     positions: Mapping[str, int]
     host: str
     partition: int
-    #: of a copy: offsets of its changelogs that it lacks; None: the owner answered
+    #: of a standby: changelog offsets that it lacks; None: the owner responded
     lag: int | None = None
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A read, and when all that it waits for has to have come."""
+    """A read, and the deadline for everything that it waits for."""
 
     read: str
     arguments: tuple[Any, ...]
@@ -76,8 +76,8 @@ class _Call:
 class RemoteStore(StoreReads):
     """Reads like those of ``app.store``, over all instances.
 
-    Those that take no key go through all partitions, page by page: each partition as it was at one
-    commit, one partition after the other. There each page is waited for with the whole time-out.
+    Reads without a key scan all partitions, page by page: each partition at one commit, one
+    partition after the other. Each page has the whole time-out.
     """
 
     def __init__(
@@ -116,26 +116,26 @@ class RemoteStore(StoreReads):
     def answer(
         self, read: str, key: Any, *arguments: Any, partition: int | None = None
     ) -> RemoteAnswer:
-        """A read by key, by its name, with the positions of what was read.
+        """Call a read by key, by its name; return the result with its input positions.
 
-        Raises StoreUnavailableError, with the reason, where nobody answered within the time-out.
+        Raises StoreUnavailableError, with the reason, without a response within the time-out.
         """
         return self.answer_by(self.end_s(), read, key, *arguments, partition=partition)
 
     def end_s(self) -> float:
-        """When a call that begins now has to be over, by the monotonic clock."""
+        """Return the deadline of a call that begins now, by the monotonic clock."""
         return self._now_s() + self._timeout_s
 
     def left_s(self, end_s: float) -> float:
-        """Until then; 0 where that is over."""
+        """Return the time until the deadline; 0 after it."""
         return max(0.0, end_s - self._now_s())
 
     def answer_by(
         self, end_s: float, read: str, key: Any, *arguments: Any, partition: int | None = None
     ) -> RemoteAnswer:
-        """The same, of a call that began before."""
+        """Do the same for a call that began earlier."""
         call = _Call(read, (key, *arguments), end_s)
-        self._codec.arguments_out(read, call.arguments)  # a wrong key is no reason to wait
+        self._codec.arguments_out(read, call.arguments)  # a wrong key fails at once
         self._check_at_least(end_s)
         place, lookup = self._place, self._lookup
         chosen = checked_partition(self.name, partition)
@@ -150,7 +150,7 @@ class RemoteStore(StoreReads):
         return guess if is_there else self._elsewhere(call, guess)
 
     def _elsewhere(self, call: _Call, guess: RemoteAnswer) -> RemoteAnswer:
-        """Whoever writes the input may place keys otherwise: the first partition that has it."""
+        """Find the first partition with the key: producers may use another partitioner."""
         for partition in range(self._count(call.end_s)):
             if partition != guess.partition:
                 one = self._retried(call, lambda number=partition: number)  # type: ignore[misc]
@@ -160,25 +160,25 @@ class RemoteStore(StoreReads):
         return guess
 
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
-        self._codec.arguments_out(read, arguments)  # said at the call, not at the first row
+        self._codec.arguments_out(read, arguments)  # raise at the call, not at the first row
         return self.over_all(read, *arguments)
 
     def _of_each(self, read: str) -> Iterator[Any]:
         return (one.value for one in self.answers_of_all(read))
 
     def over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
-        """Rows of every partition; a page of one of them is in memory at a time.
+        """Yield the rows of every partition; one page is in memory at a time.
 
-        Raises StoreUnavailableError where a partition does not answer within the time-out, and
-        where it moves while it is gone through: its rows would not be of one commit.
+        Raises StoreUnavailableError if a partition does not respond within the time-out, and if it
+        moves during the scan: its rows would not be of one commit.
         """
         for one in self.answers_of_all(read, *arguments):
             yield from one.value
 
     def answers_of_all(self, read: str, *arguments: Any) -> Iterator[RemoteAnswer]:
-        """One answer per partition; its value are the rows, its positions those of all of them.
+        """Yield one answer per partition; its value are the rows, its positions hold for all.
 
-        Of ``approximate_num_entries`` the value is their number.
+        For ``approximate_num_entries`` the value is their number.
         """
         self._codec.arguments_out(read, arguments)
         self._check_at_least(self.end_s())
@@ -192,14 +192,14 @@ class RemoteStore(StoreReads):
         return self._until_known(lambda: self._lookup.task_count(self._place), end_s)
 
     def _check_partition(self, partition: int, count: int) -> None:
-        """One that there is not would be waited for."""
+        """Refuse an unknown partition, which would be waited for."""
         if not self._place.is_global and not 0 <= partition < count:
             raise StoreAccessError(
                 f"store {self.name!r} has no partition {partition}: they are 0 to {count - 1}"
             )
 
     def _check_at_least(self, end_s: float) -> None:
-        """Positions of partitions that there are not would be asked of nobody."""
+        """Refuse positions of unknown partitions, which would never be checked."""
         if self._at_least:
             count = self._count(end_s)
             for _, partition, _ in self._at_least:
@@ -217,7 +217,7 @@ class RemoteStore(StoreReads):
             except (StoreUnavailableError, MisdirectedError) as exc:
                 if self._now_s() + wait_s > end_s:
                     raise StoreUnavailableError(
-                        f"store {self.name!r} was not answered within {self._timeout_s:g} s"
+                        f"store {self.name!r} did not respond within {self._timeout_s:g} s"
                         f" ({attempts} attempts): {exc}"
                     ) from exc
             self._wait(wait_s)
@@ -241,7 +241,7 @@ class RemoteStore(StoreReads):
         return self._asked(owner.instance, owner.active_host, call, owner.partition)
 
     def _of_standby(self, call: _Call, partition: int) -> RemoteAnswer | None:
-        """Of the first copy that answers; None where none does."""
+        """Return the response of the first standby that has one; None without any."""
         for instance, host in self._lookup.copies(self._place, partition):
             with contextlib.suppress(StoreUnavailableError, MisdirectedError):
                 return self._asked(instance, host, call, partition, standby=True)
@@ -281,7 +281,7 @@ class RemoteStore(StoreReads):
         return RemoteAnswer(value, reply.positions, host, partition, reply.lag)
 
     def _share_s(self, call: _Call) -> float:
-        """What is left for one instance: where others may answer, there has to be time for them."""
+        """Return the time for one instance: others that can respond need time too."""
         left_s = call.end_s - self._now_s()
         share_s = min(left_s, self._timeout_s * _ONE_OF_SEVERAL) if self._standbys else left_s
         return max(_LEAST_S, share_s)
@@ -302,8 +302,8 @@ class RemoteStore(StoreReads):
                 raise StoreUnavailableError(
                     f"store {self.name!r}: the rest of partition {request.partition} cannot be read"
                     f" from {host}: {text_of(exc)}."
-                    " What comes from elsewhere would not be of the same"
-                    " commit: begin again"
+                    " Rows of another instance would not be of the same"
+                    " commit: restart the scan"
                 ) from exc
 
     def _check_positions(self, positions: Mapping[str, int], partition: int) -> None:
@@ -312,22 +312,22 @@ class RemoteStore(StoreReads):
                 continue  # of another task
             if positions and name not in positions and not self._place.reads_patterns:
                 raise StoreAccessError(
-                    f"store {self.name!r}: at_least asks for offset {wanted} of {name}, and the"
+                    f"store {self.name!r}: at_least requires offset {wanted} of {name}, and the"
                     f" task of partition {partition} reads {', '.join(sorted(positions))}"
                 )
             found = positions.get(name, 0)
             if found < wanted:
                 raise StoreUnavailableError(
                     f"store {self.name!r}: partition {partition} is at offset {found} of {name},"
-                    f" and at_least asks for {wanted}"
+                    f" and at_least requires {wanted}"
                 )
 
 
 class AsyncRemoteStore:
     """The same for asyncio: every read is awaited, rows come by ``async for``.
 
-    Reads run in threads of the application's own, for one may wait for its time-out. In those of
-    the loop's executor, of which there are a few, all else that a service does would wait as well.
+    Reads run in the application's own threads, because a read may wait for its time-out. In the few
+    threads of the loop's executor, everything else in the service would wait as well.
     """
 
     def __init__(self, store: RemoteStore, threads: Executor) -> None:
@@ -335,41 +335,41 @@ class AsyncRemoteStore:
         self._store, self._threads = store, threads
 
     async def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         return (await self.answer("get", key, *arguments, partition=partition)).value
 
     async def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
-        """Window store: the value at a window start."""
+        """Return the value of a window store at a window start."""
         return (await self.answer("fetch", key, *arguments, partition=partition)).value
 
     async def answer(
         self, read: str, key: Any, *arguments: Any, partition: int | None = None
     ) -> RemoteAnswer:
-        """As :meth:`RemoteStore.answer`."""
+        """Call :meth:`RemoteStore.answer`."""
         end_s = self._store.end_s()
         return await self._in_thread(
             lambda: self._store.answer_by(end_s, read, key, *arguments, partition=partition), end_s
         )
 
     def range(self, lower: Any = None, upper: Any = None) -> AsyncIterator[tuple[Any, Any]]:
-        """Rows between two keys, both inclusive, partition by partition."""
+        """Yield rows between two keys, both inclusive, partition by partition."""
         return self.over_all("range", lower, upper)
 
     def all(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Every row."""
+        """Yield every row."""
         return self.over_all("all")
 
     def reverse_all(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Every row, descending within each partition."""
+        """Yield every row, descending within each partition."""
         return self.over_all("reverse_all")
 
     async def approximate_num_entries(self) -> int:
-        """As :meth:`RemoteStore.approximate_num_entries`."""
+        """Call :meth:`RemoteStore.approximate_num_entries`."""
         store = self._store
         return await self._in_thread(store.approximate_num_entries, store.end_s())
 
     async def over_all(self, read: str, *arguments: Any) -> AsyncIterator[Any]:
-        """As :meth:`RemoteStore.over_all`."""
+        """Call :meth:`RemoteStore.over_all`."""
         rows = self._store.over_all(read, *arguments)
         while True:
             end_s = self._store.end_s()
@@ -380,15 +380,15 @@ class AsyncRemoteStore:
                 yield row
 
     async def _in_thread(self, call: Callable[[], T], end_s: float) -> T:
-        """With the context variables of whoever awaits it; waits for a thread until then."""
+        """Call with the caller's context variables; wait for a thread until the deadline."""
         begun = self._threads.submit(copy_context().run, call)
         answer = asyncio.wrap_future(begun)
         try:
             await asyncio.wait([answer], timeout=self._store.left_s(end_s))
             if not answer.done() and begun.cancel():
                 raise StoreUnavailableError(
-                    f"store {self.name!r} was not answered within the time-out: every thread of"
-                    " this instance that asks others waits for an answer. Try again"
+                    f"store {self.name!r} did not respond within the time-out: every thread for"
+                    " requests to other instances waits for a response. Try again"
                 )
             return await answer
         finally:

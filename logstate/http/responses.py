@@ -1,4 +1,4 @@
-"""What is answered: JSON, lines of it, and refusals with their reason."""
+"""Responses: JSON documents, lines of JSON, and errors with their reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PART_BYTES = 16_384
 
 
 class Reason(Protocol):
-    """Whether something is so, and why."""
+    """A condition, and its reason."""
 
     @property
     def reason(self) -> str: ...
@@ -50,12 +50,12 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """One document."""
+    """Return a response with one document."""
     return Response(document(content), status, media_type="application/json")
 
 
 def ndjson_response(lines: Iterator[bytes], threads: Threads) -> Response:
-    """A document per line; the lines are made in threads."""
+    """Return a response with a document per line; the lines are made in threads."""
     return StreamingResponse(_parts(lines, threads), media_type="application/x-ndjson")
 
 
@@ -65,7 +65,7 @@ async def _parts(lines: Iterator[bytes], threads: Threads) -> AsyncIterator[byte
 
 
 def _part(lines: Iterator[bytes]) -> bytes:
-    """Some lines at a time; empty: there are no more."""
+    """Return the next lines; empty at the end."""
     part = bytearray()
     for line in lines:
         part += line
@@ -75,7 +75,7 @@ def _part(lines: Iterator[bytes]) -> bytes:
 
 
 class StreamOf(StreamingResponse):
-    """A stream whose end is told, also where its reader goes before it begins."""
+    """A stream that calls ``ended``, even if its client disconnects before it begins."""
 
     def __init__(
         self, content: AsyncIterator[bytes], ended: Callable[[], Awaitable[None]], **settings: Any
@@ -86,20 +86,20 @@ class StreamOf(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        except asyncio.CancelledError:  # by the server, when it ends
-            reason = error_event("this instance ends: go on with another one, or with its next run")
+        except asyncio.CancelledError:  # by the server, when it stops
+            reason = error_event("this instance stops: continue with another one, or its next run")
             await send({"type": "http.response.body", "body": reason, "more_body": False})
         finally:
             await self._ended()
 
 
 def error_event(reason: str) -> bytes:
-    """Why a stream of events ends."""
+    """Return the last event of a stream, with the reason of its end."""
     return b"event: error\ndata: " + msgspec.json.encode({"error": reason}) + b"\n\n"
 
 
 def error_response(status: int, reason: str) -> Response:
-    """Not this, and why."""
+    """Return an error response with its reason."""
     response = json_response({"error": reason}, status)
     if status == 503:
         response.headers["Retry-After"] = "1"
@@ -107,14 +107,14 @@ def error_response(status: int, reason: str) -> Response:
 
 
 def unauthorized() -> Response:
-    """Of whom it is not known that they may ask."""
+    """Return the response to a client without a valid token."""
     response = error_response(401, "missing or invalid bearer token")
     response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
 
 def handle_errors(handler: Callable[[Any], Response], request: Any) -> Response:
-    """What the handler answers, or the refusal that its error means."""
+    """Return the handler's response, or the error response for its exception."""
     try:
         return handler(request)
     except (LogstateError, ImportError) as exc:
@@ -123,5 +123,5 @@ def handle_errors(handler: Callable[[Any], Response], request: Any) -> Response:
 
 
 def health(found: Reason) -> Response:
-    """For probes."""
+    """Return the response to a probe."""
     return json_response({"ok": bool(found), "reason": found.reason}, 200 if found else 503)

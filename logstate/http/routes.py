@@ -1,4 +1,4 @@
-"""Which paths there are, and what is said where there is none, or not by that method."""
+"""The routes, and the responses to unknown paths and methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
 
 
 class WholePathRoute(Route):
-    """``$`` would pass over a line break at the end of a path, and ``.`` takes none in it."""
+    """Matches whole paths: ``$`` would ignore a line break at the end, and ``.`` matches none."""
 
     def __init__(self, path: str, endpoint: Any, **settings: Any) -> None:
         super().__init__(path, endpoint, **settings)
@@ -26,15 +26,15 @@ class WholePathRoute(Route):
 
 
 def no_route(request: Request, exc: Exception) -> Response:
-    """Of what no route takes: the paths that there are, or the methods."""
+    """Return the response without a route: with the known paths, or the allowed methods."""
     assert isinstance(exc, HTTPException)
     path = request.scope["path"]
     if exc.status_code == 405:
         allowed = ", ".join(sorted((exc.headers or {})["Allow"].split(", ")))
         response = error_response(
-            405, f"{request.method} is not for {path!r:.100}: it takes {allowed}"
+            405, f"{request.method} is not allowed for {path!r:.100}: use {allowed}"
         )
         response.headers["Allow"] = allowed
         return response
     paths = [route.path_format for route in request.app.routes if "GET" in (route.methods or ())]
-    return error_response(404, f"nothing is at {path!r:.100}: there are {', '.join(paths)}")
+    return error_response(404, f"unknown path {path!r:.100}: the paths are {', '.join(paths)}")

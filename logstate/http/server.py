@@ -1,4 +1,4 @@
-"""A server of its own for an instance: uvicorn in a thread, which takes no signal handlers."""
+"""An HTTP server for an instance: uvicorn in a thread, without signal handlers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need a server: pip install 'logstate[http]'.") from error
 
 _END_S = 5.0
-#: paths that are answered however many others ask
+#: paths that are served regardless of the load
 _PROBES = ("/live", "/ready")
 
 
 class Server:
-    """Listens from the start on, so that its address is known before it answers.
+    """Listens from its creation on, so that its address is known before it serves.
 
-    Raises ConfigError where the address cannot be had.
+    Raises ConfigError if it cannot listen on the address.
     """
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         host, port = host_and_port(serving.bind)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # Named as TCP, or asyncio does not know that it may send at once (TCP_NODELAY): the body of
-        # an answer would wait 40 ms for a word about its head.
+        # With the protocol TCP, asyncio sets TCP_NODELAY: otherwise the body of a response would
+        # wait 40 ms for the acknowledgment of its head.
         self._socket = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self.connections = Connections(connections_max(serving.connections))
         self._socket.connections = self.connections
@@ -46,7 +46,7 @@ class Server:
         except OSError as exc:
             self._socket.close()
             raise ConfigError(
-                f"serve={serving.bind!r} cannot be listened at: {text_of(exc)}."
+                f"serve={serving.bind!r}: cannot listen: {text_of(exc)}."
                 " Another process has the"
                 " port, or the address is not one of this machine: choose another, or port 0"
             ) from exc
@@ -57,11 +57,11 @@ class Server:
         self._thread: threading.Thread | None = None
 
     def start(self, app: Any) -> None:
-        """Answer, in a thread of its own."""
+        """Serve the application in a thread."""
         serving = self._serving
         config = uvicorn.Config(
             self._gated(app),
-            loop="asyncio",  # another one would accept past the count
+            loop="asyncio",  # another loop would accept connections without counting them
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -81,10 +81,10 @@ class Server:
             daemon=True,
         )
         thread.start()
-        self._thread = thread  # one that the system refuses is not waited for
+        self._thread = thread  # assigned after the start: a thread that failed is not joined
 
     def _gated(self, app: Any) -> Any:
-        """The application, which answers probes only where there are too many others."""
+        """Return the application with a limit: above it, only probes are served."""
         connections = self.connections
 
         async def gated(scope: Any, receive: Any, send: Any) -> None:
@@ -103,7 +103,7 @@ class Server:
         return gated
 
     def stop(self) -> None:
-        """Answer what was asked already, and end."""
+        """Finish the requests in progress, and stop."""
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:

@@ -1,8 +1,8 @@
-"""Threads for what blocks, each kind of work with its own.
+"""Threads for blocking calls, with a separate limit for each kind of work.
 
-A request for a key may wait for another instance, whose answer takes a thread there. From one pool
-for all, instances that ask each other would hold every thread and wait for the other's: until their
-time-outs nobody would be answered, health neither.
+A request for a key may wait for another instance, whose response needs a thread there. With one
+pool for all, instances that query each other would use all threads and wait for each other: until
+their time-outs nothing would be served, not even health checks.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 
 class Threads:
-    """So many at most; who comes later waits."""
+    """A limited number of threads; further calls wait."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._limiter: anyio.CapacityLimiter | None = None
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
-        """What a call returns that is made in one of them."""
-        if self._limiter is None:  # it belongs to the loop
+        """Run a call in one of them; return its result."""
+        if self._limiter is None:  # it belongs to the event loop
             self._limiter = anyio.CapacityLimiter(self._most)
         bound = partial(call, *arguments)
         return await anyio.to_thread.run_sync(bound, limiter=self._limiter)
 
     async def run_to_its_end(self, call: Callable[[], None]) -> None:
-        """A call that is made although nobody waits for it any more."""
+        """Run a call even if its caller is cancelled."""
         with anyio.CancelScope(shield=True):
             await self.run(call)

@@ -1,7 +1,7 @@
-"""The files of TLS that an instance is given, tried before it begins.
+"""Check the TLS files of an instance before it starts.
 
-The server reads them in a thread of its own, and the client at the first question to another
-instance: what is wrong with one would show late, or as an instance that answers nobody.
+The server reads them in another thread, and the client at the first request to another instance: a
+wrong file would be noticed late, or as an instance that does not respond.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from logstate.contracts.serving import Serving
 
 
 def check_files(serving: Serving) -> None:
-    """Raises ConfigError for every file that is missing, or is not what it has to be."""
+    """Raise ConfigError for every file that is missing or invalid."""
     problems = []
     certificate, private_key = serving.certificate, serving.private_key
     if certificate is not None and private_key is not None:
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         problems += _tried(
             f"certificate={str(certificate)!r} and private_key={str(private_key)!r} of Serving",
-            "a certificate in PEM, and the key that belongs to it, without a password",
+            "a certificate in PEM, and its key, without a password",
             lambda: server.load_cert_chain(certificate, private_key, password=_no_password),
             (certificate, private_key),
         )
@@ -56,5 +56,5 @@ def _tried(
 
 
 def _no_password() -> str:
-    """Asked for where a key has one; OpenSSL would ask at the terminal, and wait."""
+    """Refuse a key with a password; OpenSSL would ask for it at the terminal, and wait."""
     raise ValueError("the key has a password")

@@ -1,7 +1,7 @@
-"""Reads of stores as they travel between instances: keys and values as their serdes write them.
+"""The encoding of reads between instances: keys and values as their serdes write them.
 
-Both sides have the same topology, so what comes out is what the store holds there, type for type.
-Only the reads of this table can be asked for.
+Both sides have the same topology, so the decoded values equal those in the store, type for type.
+Only the reads in this table are possible.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from logstate.contracts.stores import (
 )
 from logstate.contracts.topic_names import changelog_topic
 
-#: of a timedelta
+#: maximum of a timedelta
 _MILLISECONDS_MAX = timedelta.max // timedelta(milliseconds=1)
 
 
 class ReadShape(NamedTuple):
-    """What a read takes and gives."""
+    """The arguments and the result of a read."""
 
     #: leading arguments that are keys; the others are numbers
     keys: int
-    #: it goes through rows, whose first part is this; "" where it gives one value
+    #: what a row begins with, if it returns rows; "" if it returns one value
     rows: str
-    #: the one value is a number of rows, none of the store's values
+    #: the one value is a number of rows, not a value of the store
     counts: bool = False
 
 
@@ -56,7 +56,7 @@ READS = {
 
 
 class ReadRequest(msgspec.Struct, frozen=True):
-    """A read of one partition, for one instance and no other."""
+    """A read of one partition, for one instance only."""
 
     instance: str
     store: str
@@ -65,26 +65,26 @@ class ReadRequest(msgspec.Struct, frozen=True):
     arguments: list[Any] = []
     options: dict[str, bool] = {}
     max_age_ms: Annotated[int, msgspec.Meta(ge=0, le=_MILLISECONDS_MAX)] | None = None
-    #: a copy of the task's state may answer
+    #: a standby may respond
     standby: bool = False
-    #: the next page of what an earlier request began
+    #: the cursor for the next page of an earlier request
     cursor: str | None = None
 
 
 class ReadReply(msgspec.Struct, frozen=True):
-    """What was read, and the input positions of its commit."""
+    """The result, and the input positions of its commit."""
 
     positions: dict[str, int]
     value: Any = None
-    #: of a copy: changelog offsets that it lacks; None: the owner answered
+    #: of a standby: changelog offsets that it lacks; None: the owner responded
     lag: int | None = None
     rows: list[Any] | None = None
-    #: leads to the next page; None: there is none
+    #: of the next page; None: there is none
     cursor: str | None = None
 
 
 class StoreCodec:
-    """Arguments and results of the reads of one store."""
+    """Encodes and decodes arguments and results of the reads of one store."""
 
     def __init__(self, spec: StoreSpec, application_id: str) -> None:
         self._spec = spec
@@ -96,7 +96,7 @@ class StoreCodec:
         self._value_in = spec.value.deserializer(topic, False)
 
     def arguments_out(self, read: str, arguments: Sequence[Any]) -> list[Any]:
-        """Raises StoreArgumentError for a key of another type, or a time that is no number."""
+        """Encode; raise StoreArgumentError for a key or a time of another type."""
         check_arguments(self._spec, self._key_out, read, arguments)
         keys = READS[read].keys
         return [
@@ -105,7 +105,7 @@ class StoreCodec:
         ]
 
     def arguments_in(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """Raises SerdeError for bytes that are no key."""
+        """Decode; raise SerdeError for bytes that are not a key."""
         keys = READS[read].keys
         return tuple(
             self._decoded(one) if place < keys and one is not None else one
@@ -113,15 +113,15 @@ class StoreCodec:
         )
 
     def answer_out(self, read: str, answer: Any) -> Any:
-        """What a read gives that goes through no rows."""
+        """Encode the result of a read that does not return rows."""
         return answer if READS[read].counts else self.value_out(answer)
 
     def answer_in(self, read: str, sent: Any) -> Any:
-        """What ``answer_out`` was given."""
+        """Decode the result of ``answer_out``."""
         return sent if READS[read].counts else self.value_in(sent)
 
     def value_out(self, value: Any) -> Any:
-        """One value; None is none."""
+        """Encode one value; None stays None."""
         if value is None:
             return None
         if isinstance(value, ValueAndTimestamp | VersionedRecord):
@@ -130,7 +130,7 @@ class StoreCodec:
         return ["", self._value_out(value)]
 
     def value_in(self, sent: Any) -> Any:
-        """What ``value_out`` was given."""
+        """Decode the result of ``value_out``."""
         if sent is None:
             return None
         kind, value, *others = sent
@@ -140,7 +140,7 @@ class StoreCodec:
         return VersionedRecord(value, *others) if kind == "v" else value
 
     def row_out(self, read: str, row: Any) -> Any:
-        """One of the rows of a read."""
+        """Encode one row of a read."""
         first = READS[read].rows
         if first == "value":
             return self.value_out(row)
@@ -152,7 +152,7 @@ class StoreCodec:
         return [left, self.value_out(value)]
 
     def row_in(self, read: str, sent: Any) -> Any:
-        """What ``row_out`` was given."""
+        """Decode the result of ``row_out``."""
         first = READS[read].rows
         if first == "value":
             return self.value_in(sent)
@@ -171,6 +171,6 @@ class StoreCodec:
             return self._key_in(key)
         except Exception as exc:
             raise SerdeError(
-                f"store {self._name!r}: the bytes {key!r:.100} are no key of it:"
+                f"store {self._name!r}: the bytes {key!r:.100} are not a key of it:"
                 f" {type(exc).__name__}: {exc}"
             ) from exc

@@ -1,6 +1,6 @@
-"""Kafka: confluent-kafka behind the seams; the only room that imports it.
+"""Kafka: confluent-kafka behind protocols; the only package that imports it.
 
-Imports contracts only. `cluster` makes the clients, `group_consumer`, `log_consumer` and `producer`
-are the seams' other side, `error_classes` is the table of every error code, `log_reader` reads logs
-for readers outside an application. Start with `cluster`.
+Imports contracts only. `cluster` creates the clients, `group_consumer`, `log_consumer` and
+`producer` implement the protocols, `error_classes` is the table of every error code, `log_reader`
+reads logs for readers outside an application. Start with `cluster`.
 """

@@ -1,4 +1,4 @@
-"""Questions and changes to the cluster."""
+"""The admin client: questions to the cluster, and changes of it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from logstate.kafka.commit_without_members import commit_without_members
 from logstate.kafka.faults import native_error, not_made, translate_error
 from logstate.kafka.offset_metadata import read_committed
 
-#: how long a start may wait for a broker before it gives up with an error
+#: how long a start may wait for a broker before it fails with an error
 REACH_LIMIT_S = 20.0
 _REQUEST_S = 10.0
-#: an answer that takes longer tells nothing about who holds whom up
+#: a response that takes longer does not show which transaction delays which
 _QUICK_S = 1.0
-#: a consumer that reads committed offsets although a transaction could still change them, and that
-#: never joins the group
+#: settings of a consumer that reads committed offsets although a transaction could still change
+#: them, and that never joins the group
 _UNSTABLE = {
     "isolation.level": "read_uncommitted",
     "enable.auto.commit": False,
@@ -49,9 +49,10 @@ _UNSTABLE = {
 
 
 class KafkaAdmin:
-    """See :class:`logstate.contracts.clients.Admin`. Passing faults are retried for
-    ``reach_limit_s``, at most ``REACH_LIMIT_S``; then they are raised as what they are,
-    RetriableError.
+    """The admin client of :class:`logstate.contracts.clients.Admin`.
+
+    Transient faults are retried for ``reach_limit_s``, at most ``REACH_LIMIT_S``; then they are
+    raised as RetriableError.
     """
 
     def __init__(self, config: Mapping[str, Any], *, reach_limit_s: float = REACH_LIMIT_S) -> None:
@@ -59,17 +60,17 @@ class KafkaAdmin:
         self._bootstrap = config.get("bootstrap.servers")
         self._config = dict(config)
         self._reasons: list[str] = []
-        told = _telling(self._reasons, config.get("error_cb"))
-        self._admin: AdminClient = admin_client(config, error_cb=told)
+        on_error = _keep_reasons(self._reasons, config.get("error_cb"))
+        self._admin: AdminClient = admin_client(config, error_cb=on_error)
         self._reader: Consumer | None = None
-        #: it is asked on several threads, and must not be closed while one is in a call of it
+        #: several threads call it; it must not be closed during a call
         self._reading = Lock()
 
     def describe_topics(
         self, topics: Sequence[str], beginning: str | None = None
     ) -> dict[str, TopicDescription]:
         if beginning is not None:
-            # The list ends where this client's rights end: what it does not show is not asked for.
+            # The list contains only what this client may see; only those topics are described.
             there = self.topic_names()
             topics = sorted(n for n in there if n in topics or n.startswith(beginning))
         if not topics:
@@ -104,10 +105,10 @@ class KafkaAdmin:
             if now > deadline:
                 raise BrokerError(
                     f"topics {sorted(t.name for t in left)} were created but have no leaders after"
-                    f" {self._reach_limit_s:.0f} s; look at the brokers' logs"
+                    f" {self._reach_limit_s:.0f} s; check the brokers' logs"
                 )
             if now > again:
-                # They were there, and whoever made them may have deleted them since.
+                # Topics that existed may have been deleted since by the process that created them.
                 if others := [topic for topic in left if topic.name not in made]:
                     made |= self._made(others)
                 again = time.monotonic() + _QUICK_S
@@ -115,13 +116,13 @@ class KafkaAdmin:
         return made
 
     def _made(self, topics: Sequence[NewTopic]) -> set[str]:
-        """Create what is not there; the names of what was made by this."""
+        """Create the missing topics; return the names of those that this call created."""
         native = [
             NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))
             for t in topics
         ]
         by_name = {topic.name: topic for topic in topics}
-        #: all that was answered: what is asked for again may have been made the first time
+        #: all responses: a request that is repeated may have created topics the first time
         rounds: list[dict[str, Future[Any]]] = []
 
         def ask() -> dict[str, Future[Any]]:
@@ -187,8 +188,8 @@ class KafkaAdmin:
     def committed_so_far(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        # Not by the admin client: what it asks of a group's coordinator is not timed out while the
-        # connection is down, and ends the process with a failed assertion when it is up again.
+        # Not with the admin client: its requests to a group's coordinator do not time out while the
+        # connection is down, and abort the process with a failed assertion when it is up again.
         with self._reading:
             if self._reader is None:
                 self._reader = Consumer({**self._config, **_UNSTABLE, "group.id": group_id})
@@ -203,7 +204,7 @@ class KafkaAdmin:
         commit_without_members(self._config, group_id, offsets)
 
     def close(self) -> None:
-        """The admin client itself has nothing to release; it ends with its last reference."""
+        """Close the consumer; the admin client is released with its last reference."""
         with self._reading:
             if self._reader is not None:
                 self._reader.close()
@@ -213,13 +214,13 @@ class KafkaAdmin:
         self,
         partitions: Sequence[TopicPartition],
         spec: OffsetSpec,
-        # A restore target must include what is not committed YET.
+        # A restore target must include records that are not committed yet.
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
-        """Every log has a start and an end; a broker that has just restarted may not know them yet.
+        """Return offsets. Raise RetriableError while a broker does not know one after a restart.
 
-        It then answers without an error and without an offset, which the client shows as -1001.
-        Taken for an offset it would say that there is nothing to restore.
+        It then responds without an error and without an offset, which the client shows as -1001.
+        Used as an offset, this would mean that there is nothing to restore.
         """
         deadline = time.monotonic() + self._reach_limit_s
         while True:
@@ -255,15 +256,15 @@ class KafkaAdmin:
 
     def _not_made(self, topic: NewTopic, exc: KafkaException) -> Exception:
         there, brokers = [], 0
-        with suppress(KafkaException):  # what is known of the cluster only helps to explain it
+        with suppress(KafkaException):  # facts about the cluster only help to explain the error
             found = self._admin.list_topics(timeout=_REQUEST_S)
             there, brokers = list(found.topics), len(found.brokers)
         return not_made(topic, native_error(exc), there, brokers)
 
     def _without_leaders(self, topics: Sequence[NewTopic]) -> list[NewTopic]:
-        """Those that cannot be used yet, as far as one broker knows."""
+        """Return the topics that cannot be used yet, according to one broker."""
         known = {}
-        with suppress(KafkaException):  # brokers that are away for a moment
+        with suppress(KafkaException):  # brokers that are briefly unavailable
             known = self._admin.list_topics(timeout=_REQUEST_S).topics
         return [
             topic
@@ -274,13 +275,13 @@ class KafkaAdmin:
         ]
 
     def _wait_until_gone(self, topics: Sequence[str]) -> None:
-        """Brokers answer before all of them know; whoever starts now must not find old topics."""
+        """Wait for the deletion on all brokers, so that no later start finds an old topic."""
         deadline = time.monotonic() + self._reach_limit_s
         while left := sorted(self.describe_topics(topics)):
             if time.monotonic() > deadline:
                 raise RetriableError(
-                    f"topics {left} were deleted and are still there after"
-                    f" {self._reach_limit_s:.0f} s; is somebody writing to them, so that brokers"
+                    f"topics {left} were deleted and still exist after"
+                    f" {self._reach_limit_s:.0f} s; does a client write to them, so that brokers"
                     " create them again (auto.create.topics.enable)?"
                 )
             time.sleep(0.05)
@@ -293,12 +294,12 @@ class KafkaAdmin:
         absent: int | None = None,
         refused: Callable[[str, KafkaException], Exception] | None = None,
     ) -> dict[Any, Any]:
-        """Ask until everything is answered; ``absent`` is an error code that counts as None.
+        """Repeat ``ask`` until every part has a result; an error code ``absent`` means None.
 
-        ``refused``: the error for what the client says of one, by its name.
+        ``refused(name, exception)``: returns the error for a part that the client refused.
         """
 
-        def told(name: str, exc: KafkaException) -> Exception:
+        def default_error(name: str, exc: KafkaException) -> Exception:
             return translate_error(exc, f"{doing} ({name})", "admin")
 
         deadline = time.monotonic() + self._reach_limit_s
@@ -306,7 +307,8 @@ class KafkaAdmin:
         while True:
             try:
                 return {
-                    one: _answer(one, f, doing, absent, refused or told) for one, f in ask().items()
+                    one: _answer(one, f, doing, absent, refused or default_error)
+                    for one, f in ask().items()
                 }
             except RetriableError as exc:
                 self._admin.poll(0)
@@ -315,8 +317,8 @@ class KafkaAdmin:
                         raise RetriableError(
                             f"the brokers at {self._bootstrap} did not do it within"
                             f" {self._reach_limit_s:.0f} s: {text_of(exc)}."
-                            " They were asked again and again;"
-                            " their logs may say more"
+                            " The request was repeated several times;"
+                            " their logs may contain the reason"
                         ) from exc
                     reason = f" ({self._reasons[-1]})" if self._reasons else ""
                     raise RetriableError(
@@ -329,29 +331,30 @@ class KafkaAdmin:
                 self._refresh_metadata()
 
     def _refresh_metadata(self) -> None:
-        """Ask who leads what: after a broker's restart the client keeps asking with old epochs."""
+        """Refresh the leaders: after a restart of a broker the client would use old epochs."""
         with suppress(KafkaException):
             self._admin.list_topics(timeout=1.0)
 
 
-def _telling(
-    reasons: list[str], told: Callable[[KafkaError], object] | None
+def _keep_reasons(
+    reasons: list[str], on_error: Callable[[KafkaError], object] | None
 ) -> Callable[[KafkaError], None]:
-    """An ``error_cb`` that keeps reasons; it must not refer to the client, which ends with its
-    last reference.
+    """Return an ``error_cb`` that keeps the last reason, and calls ``on_error``.
+
+    It must not refer to the client, which is released with its last reference.
     """
 
     def keep(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             reasons[:] = [error.str()]
-        if told is not None:
-            told(error)
+        if on_error is not None:
+            on_error(error)
 
     return keep
 
 
 def _is_of_brokers(cause: BaseException | None) -> bool:
-    """Whether brokers answered so; the client's own codes are negative."""
+    """Return whether a broker sent this error; the client's own codes are negative."""
     return isinstance(cause, KafkaException) and int(native_error(cause).code()) > 0
 
 
@@ -360,7 +363,7 @@ def _answer(
     future: Future[Any],
     doing: str,
     absent: int | None,
-    told: Callable[[str, KafkaException], Exception],
+    error_of: Callable[[str, KafkaException], Exception],
 ) -> Any:
     try:
         return future.result(_REQUEST_S + 5)
@@ -370,4 +373,4 @@ def _answer(
         if absent is not None and native_error(exc).code() == absent:
             return None
         name = getattr(subject, "name", None) or getattr(subject, "topic", None) or subject
-        raise told(name, exc) from exc
+        raise error_of(name, exc) from exc

@@ -1,4 +1,4 @@
-"""Client calls that are made while the worker goes on."""
+"""Client calls that run on another thread while the worker continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BackgroundCalls:
-    """One thread, see `logstate.contracts.clients.Background`. Every call ends by itself."""
+    """A thread for calls, see `logstate.contracts.clients.Background`. Every call returns."""
 
     gives_turns = True
 

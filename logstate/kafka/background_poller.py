@@ -1,18 +1,19 @@
-"""Polling a consumer from another thread while its own is inside a function of the user.
+"""Polling a consumer from another thread while the worker's thread is inside a user function.
 
-The group takes a member that is not polled for max.poll.interval.ms for dead. A poll from another
-thread keeps it alive, but it may take records, which must not overtake each other, and it may be
-called back for a rebalance, whose tasks are in use. And while one thread is in such a callback,
-every call of the client from another one waits for its end: tried with all of them, version 2.16.
+The group considers a member dead if it is not polled for max.poll.interval.ms. A poll from another
+thread keeps it alive, but it may return records, whose order must be kept, and it may call back for
+a rebalance, although the tasks are in use. And while one thread is in such a callback, every call
+of the client from another one waits for its end (tried with all calls, version 2.16).
 
 So:
 
-1. one thread at a time calls the client (``call``, ``turn``); whoever polls beside asks, once it is
-   his turn, whether the worker is still where it was seen;
-2. what a poll beside brings is kept, and is the first that the worker's next poll returns;
-3. every rebalance is answered by the worker's next poll. One that takes partitions away waits for
-   that in its callback, and meanwhile makes the calls that the worker needs for its answer. The
-   group waits max.poll.interval.ms for it, and then for nobody.
+1. one thread at a time calls the client (``call``, ``turn``); the background thread checks, once it
+   has the lock, whether the worker is still in the same function;
+2. records that a background poll returns are kept, and the worker's next poll returns them first;
+3. the worker's next poll handles every rebalance. A callback that revokes partitions waits for
+that,
+   and meanwhile makes the client calls that the worker needs. The group waits for it up to
+   max.poll.interval.ms, and then removes the member.
 """
 
 from __future__ import annotations
@@ -35,53 +36,53 @@ _LOOK_S = 0.005
 
 
 class BackgroundPoller:
-    """See the module."""
+    """Polls a consumer in the background."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        #: held by the thread that calls the client; a callback's calls are its own
+        #: held by the thread that calls the client, also during its callbacks
         self._turn = threading.RLock()
         self._running: threading.Thread | None = None
         self._polling_id = 0
-        #: rebalances without an answer, oldest first
+        #: rebalances that are not handled yet, oldest first
         self._handed: list[Rebalance] = []
-        #: the other thread is in a callback and makes the worker's calls; None lets it go
+        #: the background thread is in a callback and makes the worker's calls; None ends the wait
         self._is_held_up = False
         self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._is_closed = False
-        #: what was brought and is not handed out, oldest first
+        #: records that were polled and not returned yet, oldest first
         self.kept: list[Message] = []
 
     def begin(self, is_still: Callable[[], bool]) -> None:
-        """Poll on a thread of its own, which a rebalance may hold up; one at a time."""
+        """Poll on another thread, which a rebalance may block; one at a time."""
         if self._running is None or not self._running.is_alive():
             self._running = threading.Thread(
                 target=self.poll, args=(is_still,), name="poll-beside", daemon=True
             )
             self._running.start()
 
-    # ------------------------------------------------------------------ on the other thread
+    # ------------------------------------------------------------------ on the background thread
 
     def poll(self, is_still: Callable[[], bool]) -> None:
-        """Tell the group that this member lives; nothing where the worker has moved on."""
+        """Show the group that this member lives; do nothing if the worker has moved on."""
         if not self._turn.acquire(blocking=False):
             return
         try:
             if self._is_closed or not is_still():
                 return
             self._polling_id = threading.get_ident()
-            with suppress(KafkaException):  # the worker's next poll is told
+            with suppress(KafkaException):  # the worker's next poll raises it
                 self.kept += self._consumer.consume(1, 0)
         finally:
             self._polling_id = 0
             self._turn.release()
 
     def is_here(self) -> bool:
-        """Whether this thread is in ``poll``."""
+        """Return whether the current thread is in ``poll``."""
         return self._polling_id == threading.get_ident()
 
     def hand_over(self, rebalance: Rebalance) -> None:
-        """Leave it to the worker; where it takes partitions away, wait until he has answered."""
+        """Pass it to the worker; if it revokes partitions, wait until the worker handled it."""
         self._handed.append(rebalance)
         if rebalance.kind == "assigned":
             return
@@ -93,11 +94,11 @@ class BackgroundPoller:
 
     @property
     def is_lost(self) -> bool:
-        """Whether partitions are lost, and the worker does not know yet."""
+        """Whether partitions are lost, and the worker has not handled it yet."""
         return any(rebalance.kind == "lost" for rebalance in self._handed)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call the client when nobody else does, or have it called by whoever is held up in it."""
+        """Call the client under the lock, or let the thread that is blocked in a callback do it."""
         while not self._turn.acquire(timeout=_LOOK_S):
             if self._is_held_up:
                 result: Future[T] = Future()
@@ -110,7 +111,7 @@ class BackgroundPoller:
 
     @contextmanager
     def turn(self, answer: Callable[[Rebalance], None]) -> Iterator[None]:
-        """Poll inside it; the rebalances that wait are answered first."""
+        """Poll inside it; pending rebalances are handled first."""
         while not self._turn.acquire(timeout=_LOOK_S):
             if self._is_held_up:
                 try:
@@ -125,7 +126,7 @@ class BackgroundPoller:
             self._turn.release()
 
     def close(self) -> None:
-        """Nobody polls beside any more; a rebalance that waits is not worth an answer."""
+        """Stop background polling; a pending rebalance is not handled any more."""
         with self.turn(lambda _: None):
             self._is_closed = True
 

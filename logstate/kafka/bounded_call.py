@@ -1,14 +1,14 @@
-"""Client calls that may never return, made on a thread of their own.
+"""Client calls that may never return, made on a separate thread.
 
-librdkafka ignores the time-out of ``send_offsets_to_transaction``: when the connection over which
-it looks for the group's coordinator is lost at the wrong moment, the call waits until the client
+librdkafka ignores the time-out of ``send_offsets_to_transaction``: if the connection over which it
+looks for the group's coordinator is lost at the wrong moment, the call waits until the client
 happens to reconnect to some broker, which may be never (its issue 5456, found in every version
-since 1.4.0). The worker would keep its partitions and do nothing with them.
+since 1.4.0). The worker would keep its partitions and process nothing.
 
 Closing a producer is the other such call: it aborts an open transaction, however long that takes.
 
-Invariant: a client whose call hangs is never touched again, not even to be destroyed: the thread in
-the call still uses it. The thread holds the last reference and lets go of it when the call returns.
+Invariant: a client whose call hangs is never used or destroyed: the thread in the call still uses
+it. That thread holds the last reference, and drops it when the call returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from logstate.contracts.errors import FencedError
 
 
 class CallThread:
-    """Makes one call at a time and waits for it no longer than it is told to."""
+    """Makes one call at a time on a thread, and waits for it only for a limited time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -32,13 +32,13 @@ class CallThread:
         self.is_hanging = False
 
     def call(self, function: Callable[[], Any], limit_s: float, doing: str) -> Any:
-        """The result of the function, or what it raises; FencedError where it does not return.
+        """Return the result of the function, or raise its error; FencedError after ``limit_s``.
 
-        A client that hangs is fenced by its successor, hence the error.
+        The successor of a client that hangs fences it, hence this class of error.
         """
         self.refuse_if_hanging(doing)
         if self._thread is None:
-            # A daemon: a call that never returns must not hold up the end of the process.
+            # A daemon thread: a call that never returns must not block the exit of the process.
             self._thread = threading.Thread(
                 target=_make_calls, args=(self._calls, self._results), name=self._name, daemon=True
             )
@@ -59,7 +59,7 @@ class CallThread:
         return result
 
     def refuse_if_hanging(self, doing: str) -> None:
-        """Raise FencedError for a client that must not be touched any more."""
+        """Raise FencedError if a call of this client still hangs."""
         if self.is_hanging:
             raise FencedError(
                 f"{doing} is not possible: an earlier call on this client is still blocked"
@@ -82,4 +82,4 @@ def _make_calls(
             results.put((call(), None))
         except BaseException as exc:  # noqa: BLE001  raised again where the call was asked for
             results.put((None, exc))
-        del call  # the last reference to a client that was given up
+        del call  # drop the last reference to an abandoned client

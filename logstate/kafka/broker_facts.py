@@ -1,8 +1,8 @@
-"""What brokers tell of themselves to whoever looks for trouble: who they are, what they can do.
+"""Facts about brokers for diagnosis: their addresses, release, permissions and settings.
 
-A broker tells no client its version, only which requests it understands in which versions. The
-client library keeps that to itself but for its log, so it is read there; it works through TLS and
-SASL as everything else does.
+A broker does not report its version to clients, only which requests it supports in which versions.
+The client library shows these only in its log, so they are read there; this works through TLS and
+SASL like everything else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from logstate.kafka.faults import native_error
 
 _REQUEST_S = 5.0
 _API = re.compile(r"/(?P<broker>\d+): +ApiKey \S+ \((?P<key>\d+)\) Versions (\d+)\.\.(?P<last>\d+)")
-#: requests that tell a release: key, its version, and since when brokers have it
+#: requests that identify a release: key, its version, and the first release that has it
 _RELEASES = ((88, 0, "4.1"), (68, 1, "4.0"), (75, 0, "3.8"), (68, 0, "3.7"), (60, 1, "3.6"))
 
 #: requests by their keys
@@ -33,21 +33,21 @@ END_TRANSACTION, CONSUMER_GROUP_HEARTBEAT = 26, 68
 
 
 class BrokerFacts(NamedTuple):
-    """What is known of a cluster."""
+    """Facts about a cluster."""
 
     cluster_id: str
-    #: ``host:port`` of each
+    #: ``host:port`` of each broker
     brokers: tuple[str, ...]
-    #: key of a request -> its newest version that all the brokers that answered understand
+    #: key of a request -> newest version that all responding brokers support
     apis: Mapping[int, int]
-    #: what this client may do to the cluster; None where the brokers do not say
+    #: operations on the cluster that this client may do; None if the brokers do not report them
     operations: frozenset[str] | None
-    #: of one broker; empty where this client may not ask
+    #: settings of one broker; empty if this client may not read them
     settings: Mapping[str, str]
 
     @property
     def release(self) -> str:
-        """The oldest release of Kafka that understands what these brokers do."""
+        """The oldest release of Kafka that supports the requests of these brokers."""
         for key, version, release in _RELEASES:
             if self.apis.get(key, -1) >= version:
                 return f"{release} or newer"
@@ -55,7 +55,7 @@ class BrokerFacts(NamedTuple):
 
 
 class _Lines(logging.Handler):
-    """Keeps the lines of a client."""
+    """Keeps the log lines of a client."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,9 +66,9 @@ class _Lines(logging.Handler):
 
 
 def broker_facts(config: Mapping[str, Any]) -> BrokerFacts:
-    """Ask the brokers. Raises BrokerError, with the client's last reason, where nobody answers."""
+    """Query the brokers. Raise BrokerError, with the client's last reason, if none responds."""
     heard = _Lines()
-    logger = logging.Logger("client")  # noqa: LOG001  its own: nobody else hears these lines
+    logger = logging.Logger("client")  # noqa: LOG001  separate: these lines are not logged
     logger.addHandler(heard)
     reasons: list[str] = []
     admin = admin_client(
@@ -78,7 +78,7 @@ def broker_facts(config: Mapping[str, Any]) -> BrokerFacts:
         error_cb=lambda error: reasons.append(error.str()),
     )
     try:
-        # The client's stubs take it for one of several answers.
+        # The client's stubs declare several possible results.
         asked: Any = admin.describe_cluster(
             include_authorized_operations=True, request_timeout=_REQUEST_S
         )
@@ -89,7 +89,7 @@ def broker_facts(config: Mapping[str, Any]) -> BrokerFacts:
             reasons.append(native_error(exception).str())
         why = next(iter(reasons), "no answer")
         raise BrokerError(
-            f"nobody answers at {config.get('bootstrap.servers')} ({why})"
+            f"no broker answers at {config.get('bootstrap.servers')} ({why})"
         ) from exception
     settings = _settings(admin, cluster.nodes[0].id) if cluster.nodes else {}
     admin.poll(0)
@@ -104,17 +104,17 @@ def broker_facts(config: Mapping[str, Any]) -> BrokerFacts:
 
 
 def apis_of(lines: list[str]) -> dict[int, int]:
-    """The newest version of each request that all brokers understand which were heard of.
+    """Return the newest version of each request that all brokers in the log support.
 
     >>> apis_of(["x: host:9092/1:   ApiKey EndTxn (26) Versions 0..5"])
     {26: 5}
     """
-    told: dict[str, dict[int, int]] = {}
+    versions: dict[str, dict[int, int]] = {}
     for line in lines:
         found = _API.search(line)
         if found is not None:
-            told.setdefault(found["broker"], {})[int(found["key"])] = int(found["last"])
-    brokers = list(told.values())
+            versions.setdefault(found["broker"], {})[int(found["key"])] = int(found["last"])
+    brokers = list(versions.values())
     shared = set(brokers[0]).intersection(*brokers[1:]) if brokers else set()
     return {key: min(one[key] for one in brokers) for key in shared}
 
@@ -125,22 +125,22 @@ def _settings(admin: Any, broker: int) -> dict[str, str]:
     (asked,) = admin.describe_configs([resource], request_timeout=_REQUEST_S).values()
     try:
         return {name: one.value for name, one in asked.result(2 * _REQUEST_S).items()}
-    except (confluent_kafka.KafkaException, TimeoutError):  # not everybody may ask
+    except (confluent_kafka.KafkaException, TimeoutError):  # it needs a permission
         return {}
 
 
 class ClockSkew(NamedTuple):
-    """How far this machine's clock is ahead of a broker's, and how exactly that is known."""
+    """How far this machine's clock is ahead of a broker's, and the uncertainty."""
 
     ahead_ms: float
     within_ms: float
 
 
 def clock_skew(config: Mapping[str, Any]) -> ClockSkew:
-    """Compare clocks by a record in a topic that is made for it, and deleted again.
+    """Compare clocks by a record in a topic that is created for this, and deleted again.
 
-    No request asks a broker for its time; it is told with a record that the broker dates. Raises
-    BrokerError where the topic cannot be made or written.
+    No request returns a broker's time, but a broker can timestamp a record. Raises BrokerError if
+    the topic cannot be created or written.
     """
     admin = KafkaAdmin(config)
     topic = f"logstate-doctor-{uuid.uuid4().hex[:12]}"
@@ -159,19 +159,19 @@ def clock_skew(config: Mapping[str, Any]) -> ClockSkew:
 
 
 def _compared(config: Mapping[str, Any], admin: KafkaAdmin, topic: str) -> ClockSkew:
-    admin.end_offsets([TopicPartition(topic, 0)])  # its leader is there
+    admin.end_offsets([TopicPartition(topic, 0)])  # waits for its leader
     producer = confluent_kafka.Producer({**config, "linger.ms": 0})
     dated: list[ClockSkew] = []
-    # The first one connects; of the others the quickest tells most.
+    # The first one connects; of the others the fastest is the most exact.
     for _ in range(4):
-        told: list[Any] = []
+        reports: list[Any] = []
         before = time.time() * 1000
-        producer.produce(topic, b"", partition=0, on_delivery=_kept(told))
+        producer.produce(topic, b"", partition=0, on_delivery=_appending(reports))
         producer.flush(2 * _REQUEST_S)
         after = time.time() * 1000
-        if not told:
+        if not reports:
             raise BrokerError(f"no record could be written to {topic!r}: no answer")
-        error, message = told[0]
+        error, message = reports[0]
         if error is not None:
             raise BrokerError(f"no record could be written to {topic!r}: {error}")
         at_ms = message.timestamp()[1]
@@ -179,5 +179,5 @@ def _compared(config: Mapping[str, Any], admin: KafkaAdmin, topic: str) -> Clock
     return min(dated, key=lambda one: one.within_ms)
 
 
-def _kept(told: list[Any]) -> Callable[[Any, Any], None]:
-    return lambda error, message: told.append((error, message))
+def _appending(reports: list[Any]) -> Callable[[Any, Any], None]:
+    return lambda error, message: reports.append((error, message))

@@ -1,9 +1,9 @@
-"""What a user may hand through to the Kafka clients, and what the engine keeps to itself.
+"""Which settings a user may pass to the Kafka clients, and which ones the engine sets itself.
 
-``Application(kafka={...})`` takes any setting of librdkafka and gives it to every client that knows
-it (:mod:`logstate.kafka.client_settings`). A few settings decide
-whether results are right; those are the engine's (``OWNED_KEYS``). A few make the client run or
-load foreign code; those need an explicit word (``UNSAFE_KEYS``).
+``Application(kafka={...})`` takes any setting of librdkafka and passes it to every client that has
+it (:mod:`logstate.kafka.client_settings`). The engine owns the settings that correct results depend
+on (``OWNED_KEYS``). Settings that run or load foreign code have to be allowed explicitly
+(``UNSAFE_KEYS``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONFIRMED = "the engine waits for the confirmation of every record itself"
 
 OWNED_KEYS: Mapping[str, str] = {
     "acks": _OUTPUT,
-    "allow.auto.create.topics": "a topic made in passing would have the wrong partition count",
+    "allow.auto.create.topics": "a topic created implicitly would have the wrong partition count",
     "auto.commit.enable": _POSITIONS,
     "auto.commit.interval.ms": _POSITIONS,
     "auto.offset.reset": "give offset_reset= where the topic is declared; the clients need 'error'",
@@ -40,14 +40,14 @@ OWNED_KEYS: Mapping[str, str] = {
     "group.instance.id": "it is made from the instance's own id and the worker's number",
     "group.protocol": _FENCING,
     "group.protocol.type": _FENCING,
-    "group.remote.assignor": "partitions of the same number must meet in one task",
+    "group.remote.assignor": "co-partitioned partitions must be in one task",
     "isolation.level": "aborted records must not reach the stores",
     "metadata.broker.list": "give bootstrap= to Application",
     "offset.store.method": _POSITIONS,
     "offset_commit_cb": _POSITIONS,
     "on_commit": _POSITIONS,
     "on_delivery": _CONFIRMED,
-    "partition.assignment.strategy": "partitions of the same number must meet in one task",
+    "partition.assignment.strategy": "co-partitioned partitions must be in one task",
     "partitioner": "records must land where JVM producers put the same key (murmur2)",
     "partitioner_cb": "records must land where JVM producers put the same key (murmur2)",
     "rebalance_cb": _FENCING,
@@ -57,28 +57,28 @@ OWNED_KEYS: Mapping[str, str] = {
 }
 
 UNSAFE_KEYS: Mapping[str, str] = {
-    "enable.sasl.oauthbearer.unsecure.jwt": "turns authentication into a formality",
+    "enable.sasl.oauthbearer.unsecure.jwt": "disables real authentication",
     "plugin.library.paths": "loads native libraries",
     "sasl.kerberos.kinit.cmd": "runs a shell command",
     "ssl.engine.location": "loads a native library",
 }
 
 
-#: what no client will ever know
+#: a setting that no client will ever have
 _NO_SETTING = "no.such.key"
-#: what these words end is counted
+#: names of settings with numbers end so
 _MEASURES = (".ms", ".bytes", ".kbytes", ".messages")
 
 
 def check_user_config(
     config: Mapping[str, Any], *, allow_unsafe: bool = False, name: str = "kafka"
 ) -> None:
-    """Refuse what must not be in ``kafka={...}``, or in ``name={...}``, all problems at once.
+    """Refuse settings that must not be in ``kafka={...}``, or ``name={...}``, all at once.
 
     Raises ConfigError for settings that the engine owns, for settings that run foreign code unless
-    ``allow_unsafe``, for names that the client does not know, and for values no setting can have.
-    Names that are not listed here are asked of the installed client, which may be newer. No message
-    contains a value.
+    ``allow_unsafe``, for names that the client does not have, and for values that no setting can
+    have. Names that are not listed here are tried with the installed client, which may be newer. No
+    message contains a value.
 
     >>> check_user_config({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
     >>> check_user_config({"group.id": "mine"})
@@ -97,7 +97,7 @@ the application id: give application_id= to Application. Remove it.
     protocol = str(config.get("security.protocol", "")).lower()
     if protocol.startswith("sasl") and not {"sasl.mechanism", "sasl.mechanisms"} & config.keys():
         problems.append(
-            f"{name}['security.protocol'] is {protocol} and there is no 'sasl.mechanism': the"
+            f"{name}['security.protocol'] is {protocol} and 'sasl.mechanism' is missing: the"
             " client would try GSSAPI (Kerberos). Give it, for example 'SCRAM-SHA-512' or 'PLAIN'."
         )
     if problems:
@@ -105,9 +105,9 @@ the application id: give application_id= to Application. Remove it.
 
 
 def admin_client(config: Mapping[str, Any], **of_client: Any) -> Any:
-    """An admin client with ``kafka={...}`` and with settings of the library's own, ``of_client``.
+    """Return an admin client with ``kafka={...}`` and the library's own settings ``of_client``.
 
-    Raises ConfigError, without any value, for settings with which the client cannot be made.
+    Raises ConfigError, without any value, if the client refuses the settings.
     """
     import confluent_kafka.admin
 
@@ -120,7 +120,7 @@ def admin_client(config: Mapping[str, Any], **of_client: Any) -> Any:
 
 
 def _refused(config: Mapping[str, Any], error: str) -> ConfigError:
-    """``error`` quotes the names of settings, and no value of a setting that the client knows."""
+    """``error`` quotes names of settings, and no value of a setting that the client knows."""
     unknown = [
         _unknown(key, f"kafka[{key!r}]")
         for key in config
@@ -137,11 +137,11 @@ def _refused(config: Mapping[str, Any], error: str) -> ConfigError:
 
 
 def weaknesses(config: Mapping[str, Any]) -> list[str]:
-    """Allowed settings that weaken security; worth one warning each at the start."""
+    """Return allowed settings that weaken security; each deserves one warning at the start."""
     found = []
     if _is_off(config.get("enable.ssl.certificate.verification")):
         found.append(
-            "'enable.ssl.certificate.verification' is off: anybody in between can pose as the "
+            "'enable.ssl.certificate.verification' is off: anyone in between can pose as the "
             "broker. Use 'ssl.ca.location' for a private certificate authority instead."
         )
     if str(config.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
@@ -168,20 +168,21 @@ def _problem_with_key(key: object, allow_unsafe: bool, name: str) -> str | None:
         return None
     advice = java_advice(key)
     if advice is not None:
-        return f"{shown} is no setting of this client: {advice}."
+        return f"{shown} is not a setting of this client: {advice}."
     return None if _is_known_to_client(key) else _unknown(key, shown)
 
 
 def _is_known_to_client(key: str) -> bool:
-    """Whether the installed client can be given a setting of that name as text."""
+    """Return whether the installed client has a setting of that name that takes text."""
     import confluent_kafka
 
     try:
-        # Settings are taken in order and the second one never exists, so no client is made.
+        # Settings are read in order and the second one never exists, so no client is created.
         confluent_kafka.Producer({key: "x", _NO_SETTING: "x"})
     except confluent_kafka.KafkaException as error:
         said = str(error)
-        # It is taken, or its value is refused; what only programs in C can set is neither.
+        # The setting is accepted, or its value is refused; settings for C programs only are
+        # neither.
         return f'property: "{_NO_SETTING}"' in said or "Invalid value" in said
     raise AssertionError(f"a client took {_NO_SETTING!r}")
 
@@ -194,12 +195,12 @@ def _unknown(key: str, shown: str) -> str:
     )
     if not near:
         return (
-            f"{shown} is not known to the client, librdkafka: no client could be made with it. Its"
-            " settings are those of librdkafka's CONFIGURATION.md; what Application itself can be"
-            " told are its arguments. Remove it."
+            f"{shown} is not known to the client, librdkafka, which would refuse it. Its settings"
+            " are those of librdkafka's CONFIGURATION.md; the settings of the application are the"
+            " arguments of Application. Remove it."
         )
     advice = java_advice(near[0])
-    elsewhere = "" if advice is None else f" That is no setting of this client: {advice}."
+    elsewhere = "" if advice is None else f" That is not a setting of this client: {advice}."
     return f"{shown} is not known. Did you mean {near[0]!r}?{elsewhere}"
 
 

@@ -1,8 +1,8 @@
 """The settings that librdkafka 2.16 and its Python client know, and those that the JVM knows.
 
-A name that is missing here is no error by itself, because newer clients know more; the client
-decides. Aliases are included. Whoever comes from Kafka Streams or the Java clients brings theirs
-along: each has what to say or do here instead, as the end of a sentence.
+A name that is missing here is not an error by itself, because newer clients have more settings; the
+client decides. Aliases are included. For settings of Kafka Streams and the Java clients, this
+module has the replacement here, as the end of a sentence.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ KNOWN_KEYS = frozenset(
     """.split()  # noqa: SIM905  a list of 170 quoted names would hide them
 )
 
-#: what only consumers have, and a user may set; producers warn of it
+#: settings of consumers only that a user may set; producers warn about them
 CONSUMER_KEYS = frozenset(
     """
     check.crcs consume.callback.max.messages coordinator.query.interval.ms fetch.error.backoff.ms
@@ -75,7 +75,7 @@ CONSUMER_KEYS = frozenset(
     """.split()  # noqa: SIM905  as above
 )
 
-#: what only producers have, likewise
+#: settings of producers only, likewise
 PRODUCER_KEYS = frozenset(
     """
     batch.num.messages batch.size compression.codec compression.level compression.type
@@ -86,7 +86,7 @@ PRODUCER_KEYS = frozenset(
     """.split()  # noqa: SIM905  as above
 )
 
-# --- what the JVM has and librdkafka has not ------------------------------------------------------
+# --- settings of the JVM that librdkafka does not have --------------------------------------------
 
 _ADVICE: Mapping[str, str] = {
     # Kafka Streams
@@ -94,13 +94,13 @@ _ADVICE: Mapping[str, str] = {
     "allow.os.group.write.access": "an instance has its state_dir to itself",
     "application.id": "give application_id= to Application",
     "application.server": "give serve='host:port' to Application",
-    "buffered.records.per.partition": "what is read ahead has a bound, which nobody needs to set",
+    "buffered.records.per.partition": "the read-ahead has a fixed limit, which needs no setting",
     "cache.max.bytes.buffering": (
-        "there is no record cache; give emit='commit' to the operator that is to send one update"
+        "there is no record cache; give emit='commit' to the operator that should send one update"
         " per key and commit"
     ),
     "commit.interval.ms": "give commit_interval= to Application",
-    "default.client.supplier": "clients are made of these settings alone",
+    "default.client.supplier": "clients are created from these settings alone",
     "default.deserialization.exception.handler": (
         "give error_handlers=ErrorHandlers(deserialization=...) to Application"
     ),
@@ -121,7 +121,7 @@ _ADVICE: Mapping[str, str] = {
         "give error_handlers=ErrorHandlers(dead_letter_topic=...) to Application"
     ),
     "internal.leave.group.on.close": "call app.close(leave_group=True)",
-    "log.summary.interval.ms": "ask app.metrics()",
+    "log.summary.interval.ms": "call app.metrics()",
     "max.task.idle.ms": (
         "a task waits for an empty input until that is known to be at its end, as with 0 there"
     ),
@@ -137,17 +137,17 @@ _ADVICE: Mapping[str, str] = {
         "the handlers of error_handlers= are asked about global tables too"
     ),
     "processing.guarantee": "give guarantee= to Application",
-    "processor.wrapper.class": "wrap what is given to process()",
+    "processor.wrapper.class": "wrap the function or class that is given to process()",
     "production.exception.handler": (
         "give error_handlers=ErrorHandlers(production=...) to Application"
     ),
-    "repartition.purge.interval.ms": "what was processed is removed after commits",
+    "repartition.purge.interval.ms": "processed records are deleted after commits",
     "replication.factor": "give replication_factor= to Application",
     "rocksdb.config.setter": "RocksDB is set up by the library; checkpoint_bytes= bounds its work",
     "state.cleanup.delay.ms": "give state_cleanup_delay= to Application",
     "state.dir": "give state_dir= to Application",
     "statestore.cache.max.bytes": (
-        "there is no record cache; give emit='commit' to the operator that is to send one update"
+        "there is no record cache; give emit='commit' to the operator that should send one update"
         " per key and commit"
     ),
     "task.assignor.class": "tasks are assigned by the group's protocol: give group_protocol=",
@@ -162,7 +162,7 @@ _ADVICE: Mapping[str, str] = {
         "rows are removed once their store does not need them"
     ),
     # the Java clients
-    "auto.include.jmx.reporter": "ask app.metrics()",
+    "auto.include.jmx.reporter": "call app.metrics()",
     "buffer.memory": "use 'queue.buffering.max.kbytes'",
     "compression.gzip.level": "use 'compression.level'",
     "compression.lz4.level": "use 'compression.level'",
@@ -170,19 +170,19 @@ _ADVICE: Mapping[str, str] = {
     "default.api.timeout.ms": "use 'socket.timeout.ms'",
     "exclude.internal.topics": "give the topics, or a pattern, where the stream is declared",
     "fetch.max.wait.ms": "use 'fetch.wait.max.ms'",
-    "interceptor.classes": "look at records with peek()",
+    "interceptor.classes": "observe records with peek()",
     "key.deserializer": "declare key= where the topic is used",
     "key.serializer": "declare key= where the topic is used",
     "max.block.ms": (
-        "a full queue is waited for without a limit; use 'message.timeout.ms' for how long a"
-        " record may take"
+        "the client waits for space in a full queue without a limit; use 'message.timeout.ms' for"
+        " how long a record may take"
     ),
     "max.request.size": "use 'message.max.bytes'",
     "metadata.max.idle.ms": "use 'metadata.max.age.ms'",
-    "metric.reporters": "ask app.metrics(), or export them with logstate.metrics",
-    "metrics.num.samples": "ask app.metrics()",
-    "metrics.recording.level": "ask app.metrics()",
-    "metrics.sample.window.ms": "ask app.metrics()",
+    "metric.reporters": "call app.metrics(), or export them with logstate.metrics",
+    "metrics.num.samples": "call app.metrics()",
+    "metrics.recording.level": "call app.metrics()",
+    "metrics.sample.window.ms": "call app.metrics()",
     "partitioner.class": "give partitioner= where the topic is written",
     "receive.buffer.bytes": "use 'socket.receive.buffer.bytes'",
     "sasl.client.callback.handler.class": "use 'oauth_cb', or 'sasl.username' and 'sasl.password'",
@@ -207,17 +207,17 @@ _ADVICE: Mapping[str, str] = {
     "value.serializer": "declare value= where the topic is used",
 }
 
-#: names that begin so, where none of the above is said of them
+#: the same for names that begin so, unless they are in the table above
 _FAMILIES: Mapping[str, str] = {
-    "client.tag.": "copies lie on any other instance, in other racks by 'client.rack' first",
+    "client.tag.": "standbys are on other instances, in other racks by 'client.rack' first",
     "default.list.": "declare list[...] where the topic is used",
     "default.windowed.": "declare windowed(key, size_ms) where the topic is used",
     "partitioner.": "give partitioner= where the topic is written",
     "rack.aware.assignment.": "use 'client.rack'",
-    "sasl.login.": "use 'oauth_cb', which tells how long a token is good",
+    "sasl.login.": "use 'oauth_cb', which returns how long a token is valid",
 }
 
-#: of the brokers, whoever is asked for them
+#: settings of the brokers, for any prefix
 _OF_BROKERS = frozenset(
     """
     auto.create.topics.enable default.replication.factor group.initial.rebalance.delay.ms
@@ -226,7 +226,7 @@ _OF_BROKERS = frozenset(
     """.split()  # noqa: SIM905  a list of quoted names would hide them
 )
 
-#: of topics
+#: settings of topics
 _OF_TOPICS = frozenset(
     """
     cleanup.policy delete.retention.ms max.compaction.lag.ms max.message.bytes
@@ -235,7 +235,7 @@ _OF_TOPICS = frozenset(
     """.split()  # noqa: SIM905  as above
 )
 
-#: what Kafka Streams puts in front of a name, and whom it gives the setting to
+#: prefixes of Kafka Streams, and the argument that takes such settings here
 _PREFIXES: Mapping[str, str] = {
     "main.consumer.": "consumer",
     "restore.consumer.": "consumer",
@@ -246,12 +246,12 @@ _PREFIXES: Mapping[str, str] = {
 }
 _TOPIC_PREFIX = "topic."
 
-#: for whoever looks for the name nearest to one that nobody knows
+#: for the search of the nearest name to an unknown one
 JAVA_NAMES = frozenset((*_ADVICE, *_OF_BROKERS, *_OF_TOPICS))
 
 
 def java_advice(name: str) -> str | None:
-    """What to say instead of a name of the JVM's; None for other names.
+    """Return the replacement for a setting of the JVM; None for other names.
 
     >>> java_advice("num.standby.replicas")
     'give standby_replicas= to Application'

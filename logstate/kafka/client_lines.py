@@ -1,12 +1,12 @@
-"""What the Kafka clients write into the log themselves.
+"""The log lines that the Kafka clients write themselves.
 
-Every client has its own connections, and complains about each: brokers that are away for a minute
-are a thousand lines. Where somebody asks the brokers beside the worker (a KafkaProbe is in use),
-lines about connections are counted for him instead, and go to the level DEBUG; while the brokers
-are away every line does. What is to be said about it he says, once.
+Every client has its own connections, and logs each failure: brokers that are unavailable for a
+minute cause a thousand lines. While a KafkaProbe queries the brokers, lines about connections are
+counted for it instead, and logged at level DEBUG; while the brokers are unavailable this applies to
+every line. The probe's caller reports the outage once.
 
-Nothing a client writes is CRITICAL here: what it calls fatal (it was fenced, its transaction timed
-out) is answered by the engine, with a new client.
+No client line is logged as CRITICAL: errors that the client calls fatal (it was fenced, its
+transaction timed out) are handled by the engine, with a new client.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from confluent_kafka import KafkaError
 
 from logstate.contracts.clients import ClientErrors
 
-#: the client's names for lines about connections and what waits for them
+#: the client's names of lines about connections and requests that wait for them
 _CONNECTIONS = frozenset({"FAIL", "REQTMOUT", "GETPID", "BROKERDOWN", "HEARTBEAT", "SESSTMOUT"})
-#: ... and of a line that is one where it says so
+#: the name of lines that may be about connections, by their text
 _ERROR = "ERROR"
-#: what the engine says itself, once
+#: errors that the engine reports itself, once
 _OF_ANOTHER_KIND = ("The group id does not exist", "Inconsistent group protocol")
 _REFUSALS = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
@@ -38,12 +38,12 @@ class ClientLines:
         self._lines = 0
         self._reason: str | None = None
         self._is_refusal = False
-        #: somebody takes the client errors and speaks for them
+        #: a probe takes the client errors and reports them
         self.is_watched = False
         self.is_away = False
 
     def log(self, level: int, form: str, *args: object, **_: object) -> None:
-        """One line, as the client writes it: facility, client, text."""
+        """Log one line, in the arguments of the client: facility, client, text."""
         facility, text = (str(args[0]), str(args[-1])) if len(args) > 1 else ("", form % args)
         is_complaint = facility in _CONNECTIONS or (facility == _ERROR and "broker" in text)
         if is_complaint:
@@ -59,16 +59,16 @@ class ClientLines:
         self._logger.log(level, form, *args)
 
     def failed(self, error: KafkaError) -> None:
-        """An ``error_cb``: says more than a line does, by its code."""
+        """Handle an ``error_cb``, which has the error's code in addition to the text."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            return  # told after the reasons
+            return  # reported after the reasons
         is_refusal = error.code() in _REFUSALS
         with self._lock:
-            if is_refusal or not self._is_refusal:  # what follows a refusal says less
+            if is_refusal or not self._is_refusal:  # errors after a refusal are less specific
                 self._reason, self._is_refusal = error.str(), is_refusal
 
     def take(self) -> ClientErrors:
-        """What came since the last call."""
+        """Return the client errors since the last call."""
         with self._lock:
             taken = ClientErrors(self._lines, self._reason, self._is_refusal)
             self._lines, self._reason, self._is_refusal = 0, None, False
@@ -76,5 +76,5 @@ class ClientLines:
 
 
 def _without_thread(text: str) -> str:
-    """The line without the name of the client's thread in front of it."""
+    """Return the line without the name of the client's thread at its start."""
     return text.split("]: ", 1)[-1] if text.startswith("[thrd:") else text

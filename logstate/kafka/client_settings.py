@@ -1,8 +1,7 @@
-"""The user's settings, by the clients that they are for.
+"""The user's settings, by kind of client.
 
-What is given in common goes to every client that knows it: of settings that only consumers or only
-producers have, the others would warn in their logs at every start. What is given for one kind of
-client goes to that kind, and overrides what is common.
+Common settings go to every client that has them: other clients would log a warning for each at
+every start. Settings for one kind of client go to that kind, and override the common ones.
 """
 
 from __future__ import annotations
@@ -39,36 +38,36 @@ class ClientSettings:
 
     @classmethod
     def of(cls, *given: Config | None) -> ClientSettings:
-        """The four, where None is nothing."""
+        """Build the settings from the four arguments; None is empty."""
         return cls(*({} if config is None else config for config in given))
 
     def of_consumers(self) -> dict[str, Any]:
-        """Of the member of the group, and of the readers of changelogs."""
+        """Return the settings of the group's member and of the readers of changelogs."""
         return {**_without(self.common, PRODUCER_KEYS), **self.consumer}
 
     def of_producers(self) -> dict[str, Any]:
-        """Of both kinds of producer."""
+        """Return the settings of both kinds of producer."""
         return {**_without(self.common, CONSUMER_KEYS), **self.producer}
 
     def of_admin(self) -> dict[str, Any]:
-        """Of the admin client."""
+        """Return the settings of the admin client."""
         return {**_without(self.common, CONSUMER_KEYS | PRODUCER_KEYS), **self.admin}
 
     @property
     def rack(self) -> str:
-        """Where the consumers say they are (KIP-392); empty: they do not."""
+        """The rack of the consumers (KIP-392); empty if it is not set."""
         return str(self.of_consumers().get("client.rack", ""))
 
     def max_poll_interval_ms(self, default_ms: int) -> int:
-        """How long the group waits between two polls of a member."""
+        """Return the time that the group allows between two polls of a member."""
         return int(self.of_consumers().get(_MAX_POLL_INTERVAL, default_ms))
 
     def all(self) -> dict[str, Any]:
-        """Every setting, for whoever hides their values."""
+        """Return every setting, for the redaction of their values."""
         return {**self.common, **self.consumer, **self.producer, **self.admin}
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with them, without a value."""
+        """Yield what is wrong with the settings, without values."""
         kinds: tuple[tuple[str, object, Mapping[str, str]], ...] = (
             ("kafka", self.common, {}),
             ("consumer", self.consumer, dict.fromkeys(PRODUCER_KEYS, "producer")),

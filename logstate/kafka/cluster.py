@@ -1,4 +1,4 @@
-"""The clients' configuration: what the engine needs, what was measured, what the user adds."""
+"""The clients' configuration: settings that the engine needs, measured values, user settings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _LOGGER = logging.getLogger("logstate.kafka")
 _CALLS_BETWEEN_POLLS = 5
 _CONSUMERS_APART_S = 0.2
 
-#: what no user may change (see logstate.kafka.client_keys): the guarantees rest on it
+#: settings that no user may change (see logstate.kafka.client_keys): the guarantees need them
 _OWNED_CONSUMER: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",  # where to start is the engine's decision, never the client's
+    "auto.offset.reset": "error",  # the engine decides where to start, never the client
     "enable.partition.eof": True,
     "allow.auto.create.topics": False,
 }
@@ -45,7 +45,7 @@ _OWNED_PRODUCER: Mapping[str, Any] = {
     "partitioner": "murmur2_random",  # librdkafka's default is CRC32, Kafka's is murmur2
     "allow.auto.create.topics": False,
 }
-#: what was measured or reasoned; the user's settings win
+#: measured or reasoned values; the user's settings override them
 _CONSUMER: Mapping[str, Any] = {
     # 0.25 M records/s with the default of 1000: the fetcher sleeps each time its queue is full
     "fetch.queue.backoff.ms": 2,
@@ -60,12 +60,12 @@ _PRODUCER: Mapping[str, Any] = {
     "socket.timeout.ms": 10_000,
 }
 
-#: what the client checks against each other although this consumer is no member of a group
+#: the client validates these together although this consumer is not a member of a group
 _OF_MEMBERS = frozenset({"max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms"})
 
 
 class KafkaCluster:
-    """Makes clients for one application (see :class:`logstate.contracts.clients.Cluster`)."""
+    """Creates clients for one application (see :class:`logstate.contracts.clients.Cluster`)."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class KafkaCluster:
         tells_positions: bool = True,
         reader_group: str = "logstate-log-reader",
     ) -> None:
-        """``tells_positions``: whether transactions tell where their last records were written.
+        """``tells_positions``: whether transactions return where their last records were written.
 
-        ``reader_group``: one that this client may ask for; readers of logs never join it.
+        ``reader_group``: a group that this client may look up; readers of logs never join it.
         """
         given = config if isinstance(config, ClientSettings) else ClientSettings(config or {})
         self._user = given
@@ -99,19 +99,20 @@ class KafkaCluster:
         self._reader_group = reader_group
         interval_ms = given.max_poll_interval_ms(MAX_POLL_INTERVAL_MS)
         # Between two polls there may be a flush, two calls that end a transaction, and two that
-        # replace its producer: together they must not cost the membership.
+        # replace its producer: all of them together must finish before the group removes the
+        # member.
         self._call_limit_s = interval_ms / 1000 / _CALLS_BETWEEN_POLLS
         self._consumer_made_s = float("-inf")
 
     def group_consumer(self, *, group_id: str, instance_id: str | None) -> KafkaGroupConsumer:
-        # One that is thrown out at once must not be followed by another in no time, for ever.
+        # A consumer that the group removes at once must not be replaced in an endless fast loop.
         too_early_s = self._consumer_made_s + _CONSUMERS_APART_S - time.monotonic()
         time.sleep(max(0.0, too_early_s))
         self._consumer_made_s = time.monotonic()
         is_incremental = self._group_protocol == "consumer"
         config = self._consumer_config(group_id)
         config["group.protocol"] = self._group_protocol
-        # range, because it gives partitions of the same number to the same member (co-partitioning)
+        # range assigns partitions of the same number to the same member (co-partitioning)
         if is_incremental:
             config["group.remote.assignor"] = "range"
         else:
@@ -121,15 +122,15 @@ class KafkaCluster:
         return KafkaGroupConsumer(config, is_incremental=is_incremental)
 
     def log_consumer(self, *, queue_bytes: int | None = None) -> KafkaLogConsumer:
-        # The client insists on a group id, and asks for its coordinator; nothing is ever joined or
-        # committed with it.
+        # The client requires a group id, and looks up its coordinator; it never joins the group or
+        # commits.
         config = self._consumer_config(self._reader_group)
         for setting in _OF_MEMBERS & config.keys():
             del config[setting]
         if queue_bytes is not None:
             config["queued.max.messages.kbytes"] = max(1, queue_bytes // 1024)
             config["fetch.message.max.bytes"] = queue_bytes
-            # The client refuses less than its largest message; a larger record still comes.
+            # The client refuses less than its largest message; a larger record still arrives.
             config["fetch.max.bytes"] = max(queue_bytes, int(config.get("message.max.bytes", 0)))
         return KafkaLogConsumer(config)
 

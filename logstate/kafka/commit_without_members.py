@@ -1,8 +1,8 @@
-"""Committing offsets of a group that has no members, as tools do that set an application back.
+"""Commit offsets of a group that has no members, as tools do that reset an application.
 
-A consumer that never joins commits without a member id. The coordinator takes that for a group
-without members only, so nobody has to ask it who lives: the admin client's questions to a
-coordinator can end the process (docs/broker-errors.md).
+A consumer that never joins commits without a member id. The coordinator accepts this only for a
+group without members, so no separate check is needed: the admin client's requests to a coordinator
+can abort the process (docs/broker-errors.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logstate.contracts.errors import MembersLiveError, RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.faults import native_error, translate_error
 
-#: a coordinator that has just been elected, or a group that is being created
+#: for a coordinator that was just elected, or a group that is being created
 _PATIENCE_S = 20.0
 _NOT_ALONE = frozenset(
     {
@@ -33,7 +33,7 @@ _NOT_ALONE = frozenset(
 def commit_without_members(
     config: Mapping[str, Any], group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Commit, without metadata. Raises MembersLiveError, or RetriableError if nobody answers."""
+    """Commit, without metadata. Raise MembersLiveError, or RetriableError without a response."""
     consumer = Consumer(
         {**config, "group.id": group_id, "enable.auto.commit": False, "group.protocol": "classic"}
     )

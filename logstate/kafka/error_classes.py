@@ -1,16 +1,16 @@
-"""What every error code of the client and the brokers means for the engine: one table.
+"""The reaction of the engine to every error code of the client and the brokers, as one table.
 
-There are five answers; what differs by place is listed beside it. A place is what was being done:
+There are five reactions; exceptions by place are listed separately. A place is the operation:
 
-- ``produce``: handing records over to the client
+- ``produce``: passing records to the client
 - ``transaction``: their delivery, adding offsets, beginning and ending
-- ``group``: being a member, fetching its partitions, asking for committed offsets
+- ``group``: being a member, fetching its partitions, reading committed offsets
 - ``fetch``: reading changelogs, outside the group
-- ``admin``: questions about topics and offsets
+- ``admin``: requests about topics and offsets
 
-A code that a newer broker or client may bring along is FATAL: an error that is not understood must
-not be repeated for ever. Flags that the client attaches to an error at hand (fatal, retriable, the
-transaction must be aborted) are looked at by :mod:`logstate.kafka.faults`, where they say more.
+An unknown code of a newer broker or client is FATAL: an error that is not understood must not be
+retried forever. Flags that the client sets on an error (fatal, retriable, the transaction must be
+aborted) are handled by :mod:`logstate.kafka.faults` where they say more than the code.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Place: TypeAlias = Literal["produce", "transaction", "group", "fetch", "admin"]
 
 
 class Reaction(Enum):
-    """What the engine does about an error."""
+    """The engine's reaction to an error."""
 
     RETRY = "retry"  # the same call again, for a bounded time
     REPLAY = "replay"  # abort the transaction and process its records again
     FENCED = "fenced"  # ... with a new producer, or as a new member of the group
-    REFUSED = "refused"  # one record is the cause: the production handler is asked
-    FATAL = "fatal"  # stop cleanly: nothing the engine can do will mend it
+    REFUSED = "refused"  # one record is the cause: the production handler decides
+    FATAL = "fatal"  # stop cleanly: the engine cannot recover from it
 
 
 _RETRY = """
@@ -94,7 +94,7 @@ _FATAL = """
     STREAMS_INVALID_TOPOLOGY_EPOCH STREAMS_TOPOLOGY_FENCED SHARE_SESSION_LIMIT_REACHED
 """
 
-#: Where a place answers otherwise, and why.
+#: Places where the reaction differs, and why.
 _ELSEWHERE: Final[Mapping[Place, Mapping[Reaction, str]]] = {
     "produce": {
         # A topic or a partition that was chosen by a record's content.
@@ -103,21 +103,21 @@ _ELSEWHERE: Final[Mapping[Place, Mapping[Reaction, str]]] = {
     "transaction": {
         # Partitions join a transaction with the first record for them.
         Reaction.REFUSED: "TOPIC_AUTHORIZATION_FAILED TOPIC_EXCEPTION",
-        # A damaged batch that was repeated as often as it may; a member that is not the one that
-        # began; a client that has lost track of its transaction.
+        # A damaged batch after all retries; a member that is not the one that began the
+        # transaction; a client that has lost track of its transaction.
         Reaction.REPLAY: "INVALID_MSG _BAD_MSG REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH _STATE"
         " GROUP_ID_NOT_FOUND",
     },
     "group": {
-        # The client skips what it cannot read; going on would lose records without a word.
+        # The client skips what it cannot read; continuing would silently lose records.
         Reaction.FATAL: "_BAD_MSG INVALID_MSG _UNDERFLOW MSG_SIZE_TOO_LARGE INVALID_RECORD",
-        # The client joins again by itself, and tells by a rebalance what it has lost.
+        # The client joins again by itself, and reports lost partitions by a rebalance.
         Reaction.RETRY: "ILLEGAL_GENERATION UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH _ASSIGNMENT_LOST",
-        # What some brokers and clients say to a member that was away for too long.
+        # Some brokers and clients return this to a member that was away for too long.
         Reaction.FENCED: "INVALID_REQUEST",
     },
     "fetch": {
-        # Who reads logs is in no group; the client asks for the coordinator of its group anyway.
+        # A reader of logs is in no group; the client looks up the coordinator of its group anyway.
         Reaction.RETRY: "GROUP_AUTHORIZATION_FAILED",
         Reaction.FATAL: "_BAD_MSG INVALID_MSG _UNDERFLOW MSG_SIZE_TOO_LARGE INVALID_RECORD",
     },
@@ -146,7 +146,7 @@ def _by_code() -> dict[int, Reaction]:
 
 
 def _code(name: str) -> int | None:
-    """The number of an error; None in a client that does not know it yet."""
+    """Return the number of an error; None if the installed client does not have it."""
     return getattr(KafkaError, name, None)
 
 
@@ -160,5 +160,5 @@ _AT: Final[Mapping[tuple[Place, int | None], Reaction]] = {
 
 
 def reaction_to(code: int, place: Place) -> Reaction:
-    """What an error of this code means at this place."""
+    """Return the reaction to an error of this code at this place."""
     return _AT.get((place, code)) or REACTIONS.get(code, Reaction.FATAL)

@@ -1,9 +1,9 @@
-"""The engine's error for an error of the client: the table of codes, and what the client adds.
+"""Translate an error of the client into the engine's error, by the table of codes and flags.
 
 librdkafka marks errors by three flags. A fatal producer error of a live member is normal operation
-(a stall longer than the transaction time-out), so it means "fenced": new producer, read committed
-offsets again, replay. Only where replaying could never help (no permission, a wrong configuration,
-a record that is too large) the table's answer is stronger than the flags.
+(a stall longer than the transaction time-out), so it means "fenced": create a new producer, read
+committed offsets again, replay. The table overrides the flags only where replaying can never help
+(no permission, a wrong configuration, a record that is too large).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
 
 
 def native_error(exc: KafkaException) -> KafkaError:
-    """The KafkaError inside a client exception."""
+    """Return the KafkaError inside a client exception."""
     error = exc.args[0]
     assert isinstance(error, KafkaError), error
     return error
 
 
 def told_by(exc: KafkaException | SystemError) -> KafkaException:
-    """What the client said; raises a SystemError again that says nothing of it.
+    """Return the client's exception; raise a SystemError again if it does not contain one.
 
-    A client that becomes unusable raises so from a callback of its own; where a delivery report
-    follows in the same call, the interpreter makes a SystemError of both, or of what was lost.
+    A client that becomes unusable raises in its own callback; if a delivery report follows in the
+    same call, the interpreter raises a SystemError for both, or for the lost exception.
     """
     if isinstance(exc, KafkaException):
         return exc
@@ -50,9 +50,9 @@ def told_by(exc: KafkaException | SystemError) -> KafkaException:
     raise exc
 
 
-#: how the interpreter says that a call has failed and not why
+#: text of the interpreter if a call failed without a known exception
 _LOST = "without setting an exception"
-#: an authorizer of the brokers says no
+#: an authorizer of the brokers refused
 NOT_ALLOWED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -62,17 +62,17 @@ NOT_ALLOWED = frozenset(
     }
 )
 _BY_HAND = (
-    "One that is there already is taken as it is: have it made by whoever may (`logstate topics"
+    "An existing topic is used unchanged: have it created by someone who may (`logstate topics"
     " create --dry-run` lists all that an application needs)"
 )
 HOW_TO_ALLOW = (
-    "the principal that this client logs in as is not allowed to. `logstate acls` lists what an"
-    " application has to be allowed"
+    "the principal of this client is not allowed to. `logstate acls` lists the permissions that"
+    " an application needs"
 )
 
 
 def underlying_code(error: KafkaError) -> int:
-    """The code that made a client unusable, where it tells so by its text only."""
+    """Return the code that made a client unusable, which may be known from its text only."""
     if error.code() == KafkaError._FATAL:
         text = error.str()
         for code in REACTIONS:
@@ -86,7 +86,7 @@ def underlying_code(error: KafkaError) -> int:
 def translate_error(
     exc: KafkaException, doing: str, place: Place = "transaction"
 ) -> BrokerError | ProductionError:
-    """The engine's error for a client exception raised while ``doing`` something."""
+    """Return the engine's error for a client exception raised while ``doing`` something."""
     error = native_error(exc)
     text = f"{doing} failed: {error.str()} ({error.name()})"
     code = underlying_code(error)
@@ -105,18 +105,18 @@ def translate_error(
         return AbortableError(text)
     if error.retriable() or reaction is Reaction.RETRY:
         return RetriableError(text)
-    return BrokerError(f"{text}; this version does not know what that means")
+    return BrokerError(f"{text}; this version does not know that error")
 
 
 def _why_refused(code: int) -> str:
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION):
         return (
-            "a topic that is written to has an impossible name, or the principal may not write to"
+            "an output topic has an invalid name, or the principal may not write to"
             " it, or may not read one whose offsets are committed: correct the name, or grant what"
             " `logstate acls` lists"
         )
     if code == KafkaError._UNKNOWN_PARTITION:
-        return "the topic has fewer partitions than the partitioner thinks: correct the partitioner"
+        return "the topic has fewer partitions than the partitioner uses: correct the partitioner"
     if code == KafkaError.INVALID_TIMESTAMP:
         return "its time is out of the range that the topic's message.timestamp.* settings allow"
     return (
@@ -126,7 +126,7 @@ def _why_refused(code: int) -> str:
     )
 
 
-# --- questions of readers -----------------------------------------------------------------------
+# --- requests of readers ------------------------------------------------------------------------
 
 _ABSENT = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -136,14 +136,14 @@ _ABSENT = (
 
 
 def passes(exception: KafkaException) -> bool:
-    """Whether it may be answered when it is asked again."""
-    if native_error(exception).code() in _ABSENT:  # who writes waits for it, who reads does not
+    """Return whether a retry may succeed."""
+    if native_error(exception).code() in _ABSENT:  # a writer waits for it, a reader does not
         return False
     return isinstance(translate_error(exception, "asking", "group"), RetriableError)
 
 
 def refused(exception: KafkaException, config: Mapping[str, Any], what: str) -> LogstateError:
-    """The error for a question that was refused, or that nobody answered."""
+    """Return the error for a request that was refused, or that got no response."""
     error, where = native_error(exception), config.get("bootstrap.servers")
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         return TopicError(
@@ -159,15 +159,15 @@ def refused(exception: KafkaException, config: Mapping[str, Any], what: str) -> 
     return BrokerError(f"asking for {what} failed: {error.str()}; {why}")
 
 
-# --- topics that are not made -------------------------------------------------------------------
+# --- topics that cannot be created --------------------------------------------------------------
 
 
 def not_made(
     topic: NewTopic, error: KafkaError, there: Collection[str], brokers: int
 ) -> BrokerError | TopicError:
-    """The error for a topic that brokers refuse to make for good.
+    """Return the error for a topic that brokers permanently refuse to create.
 
-    ``there``: the topics that exist; ``brokers``: how many there are, 0 where that is not known.
+    ``there``: the topics that exist; ``brokers``: their number, 0 if it is not known.
     """
     why = name_conflict(topic.name, there)
     if why:
@@ -192,22 +192,22 @@ def _remedy(topic: NewTopic, code: int, brokers: int) -> str:
         )
     if code in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
         return (
-            f"It was to have {_config(topic)}. Correct topic_config=, or changelog_config= of the"
-            " store that it belongs to; brokers older than a setting do not know it"
+            f"It needs {_config(topic)}. Correct topic_config=, or changelog_config= of the"
+            " store that it belongs to; older brokers do not have all settings"
         )
     if code == KafkaError.INVALID_PARTITIONS:
         return (
-            "It has as many partitions as the topics that it is read with, or as repartition()"
-            f" says. Ask for fewer there, or have the brokers' limit raised. {_BY_HAND}"
+            "It has as many partitions as its co-partitioned topics, or as repartition()"
+            f" says. Use fewer there, or have the brokers' limit raised. {_BY_HAND}"
         )
     if code in NOT_ALLOWED:
         return f"{HOW_TO_ALLOW[0].upper()}{HOW_TO_ALLOW[1:]}. {_BY_HAND}"
     if code in (KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE):
         return (
-            "The brokers are older than what was asked of them: those before 2.4 have no default"
-            " of copies. Give replication_factor= with a number"
+            "The brokers do not support the request: those before 2.4 have no default"
+            " number of replicas. Give replication_factor= with a number"
         )
-    return f"The brokers' logs say more. {_BY_HAND}"
+    return f"The brokers' logs may contain the reason. {_BY_HAND}"
 
 
 def _of_copies(topic: NewTopic, brokers: int) -> str:
@@ -215,28 +215,28 @@ def _of_copies(topic: NewTopic, brokers: int) -> str:
     have = f"the cluster has {_count(brokers, 'broker')}" if brokers else "there are fewer brokers"
     if asked < 0:
         return (
-            "As many copies of each partition were asked for as is the brokers' default"
+            "The brokers' default number of replicas was requested"
             f" (default.replication.factor), and {have}: give replication_factor= with at most as"
             " many, or correct that default"
         )
     most = f"at most {brokers}" if brokers else "fewer"
     return (
-        f"{asked} copies of each partition were asked for, and {have}: give replication_factor="
+        f"{asked} replicas of each partition were requested, and {have}: give replication_factor="
         f" with {most}, or -1 for the brokers' default, or add brokers"
     )
 
 
 def _of_name(topic: NewTopic) -> str:
     return (
-        f"The name has {len(topic.name)} characters. Topics have 1 to 249 letters, digits, '.',"
-        " '_' and '-': shorten the application_id, or the name of the store or operator that the"
-        " topic is named after"
+        f"The name has {len(topic.name)} characters. Topic names have 1 to 249 letters, digits,"
+        " '.', '_' and '-': shorten the application_id, or the name of the store or operator that"
+        " the topic is named after"
     )
 
 
 def _copies(topic: NewTopic) -> str:
     if topic.replication_factor < 0:
-        return "the brokers' default of copies"
+        return "the brokers' default number of replicas"
     return f"replication factor {topic.replication_factor}"
 
 

@@ -1,4 +1,4 @@
-"""What a poll of the client brought: records by partition, ends of logs, errors."""
+"""The result of a poll of the client: records by partition, ends of logs, errors."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _OUT_OF_RANGE = frozenset(
         KafkaError._LOG_TRUNCATION,
     }
 )
-#: a member of this kind may not join, or the group was deleted under it
+#: a member of this protocol may not join, or the group was deleted
 _OF_ANOTHER_KIND = frozenset(
     {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INCONSISTENT_GROUP_PROTOCOL}
 )
 
 
 def with_fetch_bounds(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a consumer, with those that bound what it holds before it is polled.
+    """Return the settings of a consumer, with limits on what it buffers before it is polled.
 
     By default a response has up to 1 MB per partition, so memory grows with the number of
     partitions. Measured with 24 partitions: 65 to 100 MB for the process instead of 180, with the
@@ -59,17 +59,17 @@ def with_fetch_bounds(config: Mapping[str, Any]) -> dict[str, Any]:
 def native(
     partitions: Iterable[TopicPartition], offset: int = 0
 ) -> list[confluent_kafka.TopicPartition]:
-    """Partitions as the client wants them."""
+    """Return partitions in the client's class."""
     return [confluent_kafka.TopicPartition(t, p, offset) for t, p in partitions]
 
 
 def native_at(positions: Mapping[TopicPartition, int]) -> list[confluent_kafka.TopicPartition]:
-    """Partitions with a position each, as the client wants them."""
+    """Return partitions with their positions in the client's class."""
     return [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in positions.items()]
 
 
 def fetch(consumer: Consumer, max_records: int, timeout_s: float, place: Place) -> Polled:
-    """One poll. ``consume(n, timeout)`` waits for n records, so the wait is for the first only."""
+    """Poll once. ``consume(n, timeout)`` waits for n records, so only the first is waited for."""
     messages = consumer.consume(max_records, 0)
     if not messages and timeout_s > 0:
         first = consumer.poll(timeout_s)
@@ -80,7 +80,7 @@ def fetch(consumer: Consumer, max_records: int, timeout_s: float, place: Place) 
 
 
 def as_polled(messages: list[Message], place: Place) -> Polled:
-    """Records by partition, ends and errors; raises what nothing can be done about."""
+    """Return records by partition, ends and errors; raise errors that cannot be handled."""
     polled = Polled()
     # The client's accessors are called from C here and below: a loop costs three times as much.
     if any(map(Message.error, messages)):
@@ -104,7 +104,7 @@ def _without_errors(polled: Polled, messages: Sequence[Message], place: Place) -
 
 
 def by_partition(messages: Sequence[Message]) -> dict[TopicPartition, list[FetchedRecord]]:
-    """Records of a partition come in runs: the partition is looked up where one begins."""
+    """Group records; a partition's records are adjacent, so it is looked up once per run."""
     groups: dict[TopicPartition, list[FetchedRecord]] = {}
     has_one_topic = len(set(map(Message.topic, messages))) == 1
     key: Callable[[Message], Any] = Message.partition if has_one_topic else place_of
@@ -120,7 +120,7 @@ def by_partition(messages: Sequence[Message]) -> dict[TopicPartition, list[Fetch
 
 
 def place_of(message: Message) -> tuple[str | None, int | None]:
-    """Topic and partition."""
+    """Return topic and partition."""
     return message.topic(), message.partition()
 
 
@@ -150,10 +150,10 @@ def _sort_error(
     if reaction is Reaction.FATAL:
         at = "" if where[0] is None else f" of {where[0]}-{where[1]} at offset {offset}"
         raise BrokerError(
-            f"reading{at} failed for good: {error.str()} ({error.name()}). Going on would leave"
-            " records out without a word: look at the permissions and settings of this client, and"
-            " at the log itself"
+            f"reading{at} failed for good: {error.str()} ({error.name()}). Continuing would skip"
+            " records silently: check the permissions and settings of this client, and the log"
+            " itself"
         )
     if error.fatal() or code == KafkaError._FATAL or reaction is Reaction.FENCED:
         raise LostMemberError(f"the group's consumer cannot be used any more: {error.str()}")
-    # everything else is a passing fault that the client retries by itself
+    # every other error is transient, and the client retries by itself

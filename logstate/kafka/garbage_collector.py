@@ -1,10 +1,10 @@
-"""Memory around the client: Python's collector of garbage, and what the C library keeps of it.
+"""Memory around the client: Python's garbage collector, and memory that the C library keeps.
 
-The collector rests while the client hands over thousands of messages at once.
+Garbage collection is disabled while the client returns thousands of messages at once.
 
-Every thread of a client allocates from an arena of glibc. What it frees stays in that arena, which
-the next client may not use: a process that made clients again and again grew by 5 MB a minute. So
-it is given back to the operating system.
+Every thread of a client allocates from an arena of glibc. Freed memory stays in that arena, which
+the next client may not use: a process that repeatedly created clients grew by 5 MB a minute. So it
+is returned to the operating system.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-#: It looks at every free block: a millisecond in a small process, 100 in a large one. At most so
-#: much of the time.
+#: The call visits every free block: a millisecond in a small process, 100 in a large one. This is
+#: its maximum share of the time.
 _SHARE_MAX = 0.05
 
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """For some milliseconds in which thousands of objects are made, none of them in a circle.
+    """Disable garbage collection while thousands of objects without cycles are created.
 
-    The collector would look at all of them again and again, which takes a quarter of a read.
+    The collector would visit all of them repeatedly, which takes a quarter of a read.
     """
     if not gc.isenabled():
         yield
@@ -38,13 +38,13 @@ def gc_disabled() -> Iterator[None]:
 
 
 class FreeMemory:
-    """Gives it back, unless that was done so lately that it would take much of the time."""
+    """Returns free memory to the system, unless the last time was too recent."""
 
     def __init__(self) -> None:
         self._next_s = float("-inf")
 
     def give_back(self) -> None:
-        """Call it after a client was closed. Does nothing where the C library is not glibc."""
+        """Return free memory after a client was closed; only glibc can do it."""
         began_s = time.monotonic()
         trim = _malloc_trim()
         if trim is not None and began_s >= self._next_s:

@@ -22,26 +22,26 @@ from logstate.kafka.unreadable_batch import UnreadableBatch, end_of_batch
 
 #: how late an assignment may be noticed
 _ASSIGNMENT_WAIT_S = 0.01
-#: between two looks whether the group has given the partitions to others
+#: between two checks whether the group has assigned the partitions to others
 _GIVE_UP_LOOK_S = 0.05
 
 
 class KafkaGroupConsumer:
     """A group member (see :class:`logstate.contracts.clients.GroupConsumer`).
 
-    New partitions are assigned at offset 0 and paused at once: the position they start at is the
-    engine's decision, made outside the callback. The client may fetch once before it is told to
-    pause, and where offset 0 has been deleted that is an error: it is kept from the engine. But
-    then the client fetches the partition never again and refuses to seek in it (_STATE), so a
-    partition that was out of range is taken out of the assignment and put back at its start. So is
-    one where a seek is refused: the error may still wait to be polled. It is about a position
-    before the start then, and known by that when it comes.
+    New partitions are assigned at offset 0 and paused at once: the engine decides where they start,
+    outside the callback. The client may fetch once before the pause takes effect, which is an error
+    if offset 0 was deleted; the engine does not see it. But the client then never fetches that
+    partition again and refuses to seek in it (_STATE), so a partition that was out of range is
+    removed from the assignment and assigned again at its start. The same is done if a seek is
+    refused: its error may not have been polled yet. That error has a position before the start, by
+    which it is recognized later.
 
-    Never a logical offset like "end" instead: the client looks it up in the background, and a late
-    answer overrules a seek that was made meanwhile. Records would be left out without a word.
+    A logical offset like "end" is never assigned instead: the client looks it up in the background,
+    and a late result overrides a seek that was made meanwhile. Records would be skipped silently.
 
-    Where a partition goes on is counted here and not asked of the client: its answer is the old one
-    after a seek, and none after an assignment, until a record comes.
+    The consumer tracks the position of each partition itself: the client returns the old position
+    after a seek, and none after an assignment, until a record arrives.
     """
 
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
@@ -55,7 +55,7 @@ class KafkaGroupConsumer:
         self._beside = BackgroundPoller(self._consumer)
         self._out_of_range: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
-        #: of the partitions that were started, where they go on: after the last record handed out
+        #: next position of each started partition: after the last returned record
         self._positions: dict[TopicPartition, int] = {}
         self._has_rebalanced = False
 
@@ -76,7 +76,7 @@ class KafkaGroupConsumer:
         except KafkaException as exc:
             raise translate_error(exc, f"polling as member of {self._name}", "group") from exc
         except BrokerError as exc:
-            if type(exc) is not BrokerError:  # the engine knows what to do about it
+            if type(exc) is not BrokerError:  # the engine handles it
                 raise
             raise BrokerError(f"as member of {self._name}: {exc}") from exc
         for tp, records in polled.records.items():
@@ -93,10 +93,10 @@ class KafkaGroupConsumer:
     def _pass_batch(
         self, polled: Polled, partition: TopicPartition, found: tuple[int, str]
     ) -> None:
-        """Put one record in place of a batch that cannot be read, and continue behind it."""
+        """Replace a batch that cannot be read by one record, and continue after it."""
         first, reason = found
         position = self._positions.get(partition)
-        if position is None:  # not started: the engine chooses where
+        if position is None:  # not started: the engine decides where
             return
         try:
             end = end_of_batch(self._config, partition, first)
@@ -118,19 +118,19 @@ class KafkaGroupConsumer:
             self._resume([partition])
 
     def _news(self, out_of_range: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Of what was started, and at no position that a later start has overtaken."""
+        """Return those of started partitions, without positions before their current start."""
         starts = self._positions
         mended = {tp for tp, at in out_of_range.items() if 0 <= at < starts.get(tp, 0)}
         self._out_of_range |= out_of_range.keys() - mended
         return {tp: at for tp, at in out_of_range.items() if tp in starts and tp not in mended}
 
     def _wake(self) -> None:
-        """Let what was resumed be fetched at once.
+        """Make the client fetch resumed partitions at once.
 
-        A thread of the client that found nothing to fetch sleeps for up to a second, and resuming
-        wakes it no more than a seek to offset 0 does. The client itself pauses and resumes every
-        partition while the assignment changes. Setting credentials is the one call that wakes all
-        of its threads; they are the ones that it has.
+        A thread of the client that found nothing to fetch sleeps for up to a second; neither
+        resuming nor a seek to offset 0 wakes it. The client itself pauses and resumes every
+        partition while the assignment changes. Setting credentials is the only call that wakes all
+        of its threads; the same credentials are set again.
         """
         if self._credentials is not None:
             self._consumer.set_sasl_credentials(*self._credentials)
@@ -139,19 +139,19 @@ class KafkaGroupConsumer:
         self._beside.begin(is_still)
 
     def ask_group(self) -> None:
-        """A subscription is sent at once, and the same one again changes nothing for the group.
+        """Send the same subscription again, which the client does at once and changes nothing.
 
-        In the classic protocol all members would join again, and hear of each other anyway.
+        In the classic protocol all members would rejoin, and they learn of each other anyway.
         """
         if not self._is_incremental:
             return
-        with suppress(KafkaException):  # whatever is wrong with the client, a poll tells
+        with suppress(KafkaException):  # a poll raises any error of the client
             self._beside.call(lambda: self.subscribe(self._topics, self._on_rebalance))
 
     def _poll(self, max_records: int, timeout_s: float) -> Polled:
-        """A poll; one that brings the first assignment ends with it.
+        """Poll; return at the first assignment.
 
-        The client calls back from within its wait for a record and then goes on waiting.
+        The client calls back during its wait for a record and then continues to wait.
         """
         has_none = not self._paused and not self._positions
         while has_none and timeout_s > _ASSIGNMENT_WAIT_S:
@@ -191,7 +191,7 @@ class KafkaGroupConsumer:
         self._resume(positions)
 
     def _sought(self, partition: TopicPartition, position: int) -> bool:
-        """Whether the client goes on there; not where it has given up to fetch the partition."""
+        """Seek; return whether it worked: not if the client no longer fetches the partition."""
         try:
             self._consumer.seek(*native_at({partition: position}))
         except KafkaException as exc:
@@ -203,9 +203,9 @@ class KafkaGroupConsumer:
     def _assign_again(
         self, broken: AbstractSet[TopicPartition], positions: Mapping[TopicPartition, int]
     ) -> None:
-        """Make the client forget what it knew of partitions; the group does not notice.
+        """Make the client forget its state of partitions; the group does not notice.
 
-        The eager protocol has no calls for some partitions only: all others stay where they are.
+        The eager protocol has no calls for some partitions only: all others keep their positions.
         """
         consumer = self._consumer
         if self._is_incremental:
@@ -244,7 +244,7 @@ class KafkaGroupConsumer:
         ends = {}
         for partition in partitions:
             (place,) = native([partition])
-            with suppress(KafkaException):  # a partition that was taken away meanwhile
+            with suppress(KafkaException):  # a partition that was revoked meanwhile
                 found = self._consumer.get_watermark_offsets(place, cached=True)
                 if found[1] >= 0:
                     ends[partition] = found[1]
@@ -266,7 +266,7 @@ class KafkaGroupConsumer:
             self._consumer.consume(1_000, _GIVE_UP_LOOK_S)
 
     def _has_given_up(self, topic: str) -> bool:
-        """Until the group has answered, an eager member has no partitions either."""
+        """Return whether the group has responded: until then an eager member has none either."""
         topics = {tp.topic for tp in self._consumer.assignment()}
         return topics == {topic} or (self._is_incremental and not topics)
 
@@ -322,9 +322,9 @@ class KafkaGroupConsumer:
 
 
 def _credentials(config: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What the client knows as name and password; empty where nothing asks for them.
+    """Return the client's user name and password; empty if no mechanism needs them.
 
-    None with Kerberos: it has none, but would read the name.
+    None for Kerberos: it has none, but would read the name.
     """
     mechanisms = {config.get("sasl.mechanism"), config.get("sasl.mechanisms")}
     if "GSSAPI" in mechanisms:

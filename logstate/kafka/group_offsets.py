@@ -1,13 +1,13 @@
-"""Committed offsets of a group, asked from outside: what an application has committed last.
+"""Read the committed offsets of a group from outside of it.
 
-How it works: the offsets that a transaction commits count once it has ended. While one is pending
-the group's answer is "unstable": that passes in milliseconds where a commit is under way, and stays
-for a transaction's whole time-out where its owner died between sending the offsets and the commit.
-So a stable answer is waited for up to 0.6 s, and after that the offsets before the pending ones
-are taken: those of the commit before, whose cut is whole and valid until the next is committed.
+How it works: the offsets that a transaction commits are visible once it has ended. While one is
+pending the group responds "unstable": for milliseconds during a commit, and for the transaction's
+whole time-out if its owner died between sending the offsets and the commit. So a reader waits up to
+0.6 s for a stable response, and then takes the offsets before the pending ones: those of the
+previous commit, whose snapshot is complete and valid until the next commit.
 
-Invariants: no group is joined and nothing is committed; the offsets of one transaction are seen
-together or not at all, in either answer, because the coordinator applies them at once.
+Invariants: the reader joins no group and commits nothing; it sees the offsets of one transaction
+together or not at all, in either response, because the coordinator applies them at once.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from logstate.kafka.offset_metadata import read_committed
 
 _REQUEST_SECONDS = 30.0
 _SHORTEST_WAIT_SECONDS = 0.1
-#: how long a commit under way is waited for, connecting included; one takes milliseconds
+#: how long to wait for a pending commit, connecting included; one takes milliseconds
 _STABLE_SECONDS = 0.6
-#: before something is asked again that has not been answered
+#: between two requests
 _PAUSE_SECONDS = 0.02
 
 
 def committed_offsets(
     config: Mapping[str, Any], group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, Committed]:
-    """What the group committed for the partitions, with metadata, in one answer.
+    """Return what the group committed for the partitions, with metadata, in one response.
 
     Offsets that one transaction committed for several partitions are seen together or not at all;
-    those of one that is still pending after 0.6 s are not seen. Partitions for which nothing was
-    committed are left out.
+    those of one that is still pending after 0.6 s are not seen. Partitions without committed offset
+    are left out.
 
-    Raises BrokerError if nobody answers, or the group may not be read.
+    Raises BrokerError if no broker responds, or the group may not be read.
     """
     wanted = list(partitions)
     try:
@@ -58,15 +58,16 @@ def committed_offsets(
 
 
 class StableOffsets:
-    """What one group has committed, asked again and again by one client."""
+    """Reads the committed offsets of one group repeatedly with one client."""
 
     def __init__(self, config: Mapping[str, Any], group: str) -> None:
         self._config, self._group = config, group
         self._consumer = confluent_kafka.Consumer(_consumer_config(config, group, "read_committed"))
 
     def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
-        """Offset and metadata of partitions that have some, where no transaction could still
-        change any of them; nothing at all where one could. Raises BrokerError.
+        """Return offset and metadata of partitions that have some.
+
+        Returns nothing if a transaction could still change one of them. Raises BrokerError.
         """
         try:
             found = read_committed(self._consumer, list(partitions), _STABLE_SECONDS)
@@ -93,9 +94,9 @@ def _offsets(
     isolation_level: str,
     seconds: float,
 ) -> dict[TopicPartition, Committed]:
-    """The offsets; pending ones are waited for by whoever reads committed records only."""
-    # By a consumer that joins nothing, never by the admin client: where the group's coordinator is
-    # not known, has moved or restarts, that one ends the process (librdkafka issues 5040, 3663).
+    """Return the offsets; with ``read_committed``, wait for pending ones."""
+    # With a consumer that joins nothing, never with the admin client: if the group's coordinator is
+    # not known, has moved or restarts, that aborts the process (librdkafka issues 5040, 3663).
     consumer = confluent_kafka.Consumer(_consumer_config(config, group, isolation_level))
     deadline = time.monotonic() + seconds
     try:

@@ -1,10 +1,10 @@
 """Headers whose names are not UTF-8, read as the Java client reads them.
 
 Kafka does not check header names, so a producer in C, Go or Rust can write any bytes. The Java
-client replaces what is malformed by U+FFFD. confluent-kafka raises a UnicodeDecodeError at the
-first call of ``Message.headers()``; the second call returns a list in which the names that it could
-not decode are null pointers, and reading one of them ends the process. So the headers of every
-message are read once, here, and a message with such names is replaced before it is used.
+client replaces malformed bytes by U+FFFD. confluent-kafka raises a UnicodeDecodeError at the first
+call of ``Message.headers()``; the second call returns a list in which the undecodable names are
+null pointers, and reading one of them crashes the process. So the headers of every message are read
+once, here, and a message with such names is replaced before it is used.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class RecordWithReplacedNames:
 
 
 def read_headers(records: list[Any]) -> None:
-    """Read the headers of messages once, and replace in the list those with malformed names.
+    """Read the headers of messages once, and replace messages with malformed names in the list.
 
-    A name that is malformed becomes what the Java client makes of it. Of several in one message
-    only the first is known, since confluent-kafka reports one: the others become U+FFFD.
+    A malformed name becomes what the Java client makes of it. If one message has several, only the
+    first is known, because confluent-kafka reports one: the others become U+FFFD.
     """
     remaining = iter(records)
     while True:
@@ -72,7 +72,7 @@ def read_headers(records: list[Any]) -> None:
 
 
 def _malformed_name(error: BaseException | None) -> bytes | None:
-    """The name that could not be decoded. Python may wrap the client's error in a SystemError."""
+    """Return the undecodable name. Python may wrap the client's error in a SystemError."""
     while error is not None and not isinstance(error, UnicodeDecodeError):
         error = error.__cause__
     return None if error is None else error.object
@@ -82,7 +82,7 @@ def _replaced(message: Message, first_name: bytes) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     name = first_name.decode(errors="replace")
     for pair in message.headers() or ():
-        # The garbage collector skips null pointers: to read them any other way is not safe.
+        # The garbage collector skips null pointers: any other way to read them is unsafe.
         parts = gc.get_referents(pair)
         if len(parts) == len(pair):
             headers.append(pair)

@@ -1,21 +1,21 @@
-"""librdkafka's own functions, for what its Python client changes on the way, behind a guard.
+"""librdkafka's own functions, for data that its Python client alters, behind a guard.
 
-How it works: the client's extension module is linked to librdkafka, so the functions are looked up
-through it: it is the very library the client uses, under whatever name a wheel has given it. A
-client object holds its ``rd_kafka_t*`` as its first field, and has told librdkafka its own address
-(the "opaque" of all callbacks).
+How it works: the client's extension module is linked to librdkafka, so looking up the functions
+through it finds the library that the client uses, whatever name a wheel has given it. A client
+object holds its ``rd_kafka_t*`` as its first field, and librdkafka holds the object's address (the
+"opaque" of all callbacks).
 
 Invariants:
 
-- A pointer is believed only if librdkafka says that it belongs to this very client object. Before
-  librdkafka is asked, what it would look at is copied by the operating system, which answers a
-  wrong pointer with an error and not with the end of the process.
+- A pointer is used only if librdkafka confirms that it belongs to this client object. Before that
+  call, the operating system copies the memory that librdkafka would read; for a wrong pointer it
+  returns an error, and the process does not crash.
 - The one structure that is read and written is public, and part of librdkafka's ABI since 1.0. A
   list that librdkafka copies must come back through it unchanged, or nothing is used.
-- Where any of that is not so (another client, a static build, a later layout), there is a warning
-  and nothing else: who asks gets None and goes through the client as everybody does.
+- If one of these does not hold (another client, a static build, a later layout), there is only a
+  warning: the caller gets None and uses the client's public calls.
 
-Not responsible for: what is asked of librdkafka (:mod:`logstate.kafka.offset_metadata`).
+Not responsible for: which functions are called (:mod:`logstate.kafka.offset_metadata`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, cimp
 
 _LOGGER = logging.getLogger(__name__)
 
-#: so much of an ``rd_kafka_t`` is looked at; it has 7,256 bytes, the opaque after 2,664 (2.16.0)
+#: bytes of an ``rd_kafka_t`` to copy; it has 7,256 bytes, the opaque after 2,664 (2.16.0)
 _PROBED_BYTES: Final = 4096
-#: the ABI that is known; another major version of it would have another
+#: the known ABI; another major version would have another one
 _MAJOR_VERSION: Final = 2
 REMEDY: Final = "Known to work: the binary wheels of confluent-kafka 2.14 to 2.16, on Linux"
 
@@ -67,7 +67,7 @@ class _List(ctypes.Structure):
 
 _POINTER = ctypes.c_void_p
 _LIST = ctypes.POINTER(_List)
-#: by name without "rd_kafka_": the type of the result, those of the arguments
+#: by name without "rd_kafka_": the types of the result and of the arguments
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "version": (ctypes.c_int,),
     "opaque": (_POINTER, _POINTER),
@@ -96,7 +96,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
 
 
 class NativeOffset(NamedTuple):
-    """One entry of a list of partitions, copied out of it."""
+    """A copy of one entry of a list of partitions."""
 
     topic: str
     partition: int
@@ -107,14 +107,14 @@ class NativeOffset(NamedTuple):
 
 
 class Librdkafka:
-    """The functions. Raises AttributeError where the library does not have all of them."""
+    """The functions. Raises AttributeError if the library does not have all of them."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         for name, (result, *arguments) in _SIGNATURES.items():
             function = getattr(library, f"rd_kafka_{name}")
             function.restype, function.argtypes = result, arguments
         self._library = library
-        #: whether a client of this kind keeps its handle where it is looked for, once it is known
+        #: whether a client of this kind keeps its handle in the expected field, once it is known
         self._kinds: dict[type, bool] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -122,13 +122,13 @@ class Librdkafka:
 
     @contextmanager
     def offsets(self, given: Iterable[tuple[str, int, int, bytes]]) -> Iterator[Any]:
-        """A list of (topic, partition, offset, metadata) for as long as it is needed."""
+        """Yield a list of (topic, partition, offset, metadata), and free it afterwards."""
         made = self.topic_partition_list_new(8)
         try:
             for topic, partition, offset, metadata in given:
                 element = self.topic_partition_list_add(made, topic.encode(), partition).contents
                 element.offset = offset
-                if metadata:  # the list frees it, so it has to be librdkafka's own memory
+                if metadata:  # the list frees it, so librdkafka has to allocate it
                     element.metadata = self.mem_malloc(None, len(metadata))
                     ctypes.memmove(element.metadata, metadata, len(metadata))
                     element.metadata_size = len(metadata)
@@ -140,7 +140,7 @@ class Librdkafka:
         """Raise an ``rd_kafka_error_t*`` as the client does; None is success."""
         if error is None:
             return
-        told = KafkaError(
+        copied = KafkaError(
             self.error_code(error),
             self.error_string(error).decode(errors="replace"),
             bool(self.error_is_fatal(error)),
@@ -148,16 +148,18 @@ class Librdkafka:
             bool(self.error_txn_requires_abort(error)),
         )
         self.error_destroy(error)
-        raise KafkaException(told)
+        raise KafkaException(copied)
 
     def handle_of(self, client: Consumer | Producer) -> int | None:
-        """The ``rd_kafka_t*`` of a client; None if it is closed, or, with a warning, not found."""
+        """Return the ``rd_kafka_t*`` of a client; None if it is closed, or, with a warning,
+        unknown.
+        """
         kind = cimpl.Consumer if isinstance(client, cimpl.Consumer) else cimpl.Producer
         if not isinstance(client, kind) or not self._kinds.get(kind, True):
             return None
         handle = _first_field(client)
         if handle is not None and kind not in self._kinds:
-            # Where the field lies is the same in every object of the kind: once is enough.
+            # All objects of the kind have the same layout: checking once is enough.
             self._kinds[kind] = self._belongs(handle, client)
             if not self._kinds[kind]:
                 return _warn_once("a client object keeps its handle elsewhere")
@@ -171,7 +173,7 @@ class Librdkafka:
 
 
 def read_offsets(native: Any) -> list[NativeOffset]:
-    """What stands in a list of partitions."""
+    """Return the entries of a list of partitions."""
     found = []
     for n in range(native.contents.count):
         one = native.contents.elements[n]
@@ -184,7 +186,7 @@ def read_offsets(native: Any) -> list[NativeOffset]:
 
 @cache
 def librdkafka() -> Librdkafka | None:
-    """The library that the client uses, or None, with a warning, where it cannot be used."""
+    """Return the library that the client uses, or None, with a warning, if it cannot be used."""
     if sys.implementation.name != "cpython":  # elsewhere an object's id is not its address
         return _warn_once(f"this Python is {sys.implementation.name}")
     try:
@@ -199,7 +201,7 @@ def librdkafka() -> Librdkafka | None:
 
 
 def _first_field(client: object) -> int | None:
-    """What follows the header of an object, as a pointer; None for null."""
+    """Return the first field after an object's header, as a pointer; None for null."""
     header = object.__basicsize__
     if type(client).__basicsize__ < header + ctypes.sizeof(_POINTER):
         return None
@@ -207,10 +209,10 @@ def _first_field(client: object) -> int | None:
 
 
 def _copied(address: int, size: int) -> bytes:
-    """Copy memory that may not be there; b"" where it is not.
+    """Copy memory that may not be mapped; return b"" if it is not.
 
-    Reading it here would end the process. A system call that is given an address it cannot read
-    from says so instead.
+    Reading it here would crash the process. A system call returns an error for an address that it
+    cannot read from.
     """
     reader, writer = os.pipe()
     try:
@@ -237,10 +239,10 @@ def _keeps_its_layout(library: Librdkafka) -> bool:
 @cache
 def _warn_once(why: str) -> None:
     _LOGGER.warning(
-        "librdkafka cannot be called beside its Python client: %s. The metadata of committed"
-        " offsets goes through the client, which adds a byte to it: after this application a Kafka"
-        " Streams one on the JVM would start with its clocks unknown, and offsets that the JVM"
-        " committed may be unreadable. %s",
+        "librdkafka cannot be called directly: %s. The metadata of committed"
+        " offsets goes through its Python client, which adds a byte to it: Kafka Streams on the"
+        " JVM would start after this application with unknown stream times, and offsets that the"
+        " JVM committed may be unreadable. %s",
         why,
         REMEDY,
     )

@@ -1,4 +1,4 @@
-"""The reader of changelogs: assigned by hand, in no group."""
+"""The reader of changelogs: manually assigned, in no group."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from logstate.kafka.fetching import fetch, native, native_at
 class KafkaLogConsumer:
     """Assign-only, read committed (see :class:`logstate.contracts.clients.LogConsumer`).
 
-    A partition that is read on from where it is stays as it is: assigned anew, it would lose what
-    the client has fetched already, and each of many partitions is assigned again when one is done.
-    But one whose position was outside its log the client fetches never again where it is, and the
-    log may hold that position by now: it is assigned anew in any case.
+    A partition that continues from its position stays assigned: a new assignment would drop the
+    records that the client has already fetched, and each of many partitions is assigned again when
+    one is finished. But the client never again fetches a partition whose position was outside its
+    log, which may contain that position by now: such a partition is always assigned again.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._consumer = Consumer(dict(config))
-        #: what is assigned, and from where it was read at first
+        #: assigned partitions, and the offset at which each one started
         self._starts: dict[TopicPartition, int] = {}
-        #: those of them that the client has given up
+        #: those of them that the client no longer fetches
         self._given_up: set[TopicPartition] = set()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:

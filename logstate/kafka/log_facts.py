@@ -1,4 +1,4 @@
-"""What brokers say of a log besides its records: offsets by time, and how it is compacted."""
+"""Facts about a log in addition to its records: offsets by time, and compaction settings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from logstate.kafka.log_reader import asked
 def first_offset_since(
     config: Mapping[str, Any], partition: TopicPartition, time_ms: int
 ) -> int | None:
-    """Of the first record whose timestamp is not before a time; None where all are.
+    """Return the offset of the first record whose timestamp is not before a time, or None.
 
-    A marker, which no consumer is shown, has the time of the broker's clock. Raises TopicError for
-    an unknown partition, BrokerError if nobody answers.
+    A transaction marker, which consumers do not see, has the time of the broker's clock. Raises
+    TopicError for an unknown partition, BrokerError if no broker responds.
     """
     log = confluent_kafka.TopicPartition(*partition)
     spec = confluent_kafka.admin.OffsetSpec.for_timestamp(time_ms)
@@ -42,7 +42,7 @@ class CleanerSettings(NamedTuple):
 
 
 def cleaner_settings(config: Mapping[str, Any], topic: str) -> CleanerSettings | None:
-    """Of a topic; None if the brokers do not allow to describe it."""
+    """Return the settings of a topic; None if the brokers do not allow to describe it."""
     kind = confluent_kafka.admin.ResourceType.TOPIC
     resource = confluent_kafka.admin.ConfigResource(kind, topic)
     with suppress(LogstateError):

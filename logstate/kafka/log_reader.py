@@ -1,17 +1,17 @@
-"""Reads logs from outside the application: what topics are, bounds, records up to an offset.
+"""Read logs from outside the application: topics, bounds, records up to an offset.
 
-How it works: a consumer that never joins a group is pointed at one partition and read, committed
-records only, until its *position* reaches the wanted end. Position moves over what a reader never
-sees (transaction markers, aborted records, records that compaction removed): by the next record,
-or by the end-of-partition event, which carries the offset that was reached.
+How it works: a consumer that never joins a group is assigned one partition and read, committed
+records only, until its *position* reaches the wanted end. The position moves over entries that a
+reader never sees (transaction markers, aborted records, records that compaction removed): with the
+next record, or with the end-of-partition event, which carries the offset that was reached.
 
 Invariants:
 
-- Nothing is written, no group is joined, no offset is committed, no topic is created.
-- Records are never counted, and nobody waits for "the record at end - 1": it may not exist.
+- It writes nothing, joins no group, commits no offset, creates no topic.
+- It never counts records, and never waits for "the record at end - 1": it may not exist.
 - Waiting is bounded: no progress for the given time ends in an error that names the likely cause.
 
-Not responsible for: what the bytes mean.
+Not responsible for: the meaning of the bytes.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
 _error_of = methodcaller("error")
 _REQUEST_SECONDS = 30.0
-#: a client that nobody has ever answered gives up then, if it was told why; else after the second
+#: a client without any response fails then, if it knows the reason; else after the second
 _FIRST_ANSWER_SECONDS = (3.0, 27.0)
-#: asked for to be answered at all: without a topic the answer lists all there are
+#: a topic to ask for: without one, the response lists all topics
 _NO_TOPIC = "__consumer_offsets"
-#: what fails later than that is not asked for again
+#: errors after this time are not retried
 _RETRY_SECONDS = 25.0
-#: before something is asked again that has not been answered
+#: between two requests
 _PAUSE_SECONDS = 0.05
 
-#: the client's own lines, of which there are twenty a second while nobody answers, are in the error
+#: the client's own log lines, twenty a second without brokers; the error contains the reason
 QUIET: Mapping[str, Any] = {"log_level": 2}
 CONSUMER_CONFIG: dict[str, Any] = {
     "group.id": "logstate-log-reader",  # the client requires one; it is never joined
@@ -73,36 +73,36 @@ CONSUMER_CONFIG: dict[str, Any] = {
     "enable.partition.eof": True,
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    # The end-of-partition event behind a trailing transaction marker costs one such wait.
+    # The end-of-partition event after a trailing transaction marker costs one such wait.
     "fetch.wait.max.ms": 25,
-    # A full queue pauses fetching this long, by default a second in which the reader starves.
+    # A full queue pauses fetching for this time, by default a second without records.
     "fetch.queue.backoff.ms": 10,
 }
 
 
 class LogBounds(NamedTuple):
-    """The offsets of a partition at the time of asking."""
+    """The offsets of a partition at the time of the request."""
 
     start: int
     """Lowest offset that can still be read."""
     stable_end: int
-    """Committed data ends here: the first open transaction starts here, or the log ends."""
+    """End of committed data: the first open transaction starts here, or the log ends."""
     end: int
-    """Next offset to be written; data of open transactions lies below it."""
+    """Next offset to be written; data of open transactions is below it."""
 
 
 class LogTopic(NamedTuple):
-    """What a topic is at the time of asking."""
+    """A topic at the time of the request."""
 
     topic_id: str
-    """Of this incarnation: a topic that is deleted and made again has another one."""
+    """Id of this incarnation: a topic that is deleted and created again has another one."""
     partitions: int
 
 
 def log_topics(config: Mapping[str, Any], topics: Iterable[str]) -> dict[str, LogTopic]:
-    """Id and partition count of each topic.
+    """Return the id and the partition count of each topic.
 
-    Raises TopicError for a topic that does not exist, BrokerError if nobody answers.
+    Raises TopicError for a topic that does not exist, BrokerError if no broker responds.
     """
     names = confluent_kafka.TopicCollection(list(topics))
     found = asked(
@@ -110,18 +110,16 @@ def log_topics(config: Mapping[str, Any], topics: Iterable[str]) -> dict[str, Lo
         lambda admin: admin.describe_topics(names, request_timeout=_REQUEST_SECONDS),
         lambda topic: f"topic {topic!r}",
     )
-    return {
-        topic: LogTopic(str(told.topic_id), len(told.partitions)) for topic, told in found.items()
-    }
+    return {topic: LogTopic(str(one.topic_id), len(one.partitions)) for topic, one in found.items()}
 
 
 def log_bounds(
     config: Mapping[str, Any], partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, LogBounds]:
-    """Start, last stable offset and end of each partition.
+    """Return start, last stable offset and end of each partition.
 
-    The end is asked first, so that ``stable_end`` can only be newer than the ``end`` beside it.
-    Raises TopicError for an unknown partition, BrokerError if nobody answers.
+    The end is read first, so that ``stable_end`` can only be newer than ``end``.
+    Raises TopicError for an unknown partition, BrokerError if no broker responds.
     """
     wanted = list(partitions)
     spec = confluent_kafka.admin.OffsetSpec
@@ -141,12 +139,12 @@ def read_partition(
     with_aborted: bool = False,
     stall_seconds: float = 60.0,
 ) -> Iterator[list[FetchedRecord]]:
-    """Batches of the committed records with ``start <= offset < end``, in offset order.
+    """Yield batches of the committed records with ``start <= offset < end``, in offset order.
 
     Ends when the position reaches ``end``. Tombstones are included. With ``may_skip`` a log that
-    begins after ``start`` is read from where it begins; ``with_aborted`` gives records of
-    transactions that were aborted too. (Give the start that ``log_bounds`` told: a client that has
-    to find the beginning by itself takes half a second for it.)
+    begins after ``start`` is read from its beginning; ``with_aborted`` also yields records of
+    aborted transactions. (Give the start from ``log_bounds``: a client that has to find the
+    beginning by itself takes half a second for it.)
 
     Raises RestoreError if ``start`` is not in the log or the log was truncated below the position,
     BrokerError if the position does not move for ``stall_seconds`` or the brokers refuse.
@@ -177,7 +175,7 @@ def read_partition(
 def latest_values(
     config: Mapping[str, Any], partition: TopicPartition, *, waits: bool = False
 ) -> dict[bytes, bytes]:
-    """The latest committed value of every key; as :func:`latest_records`."""
+    """Return the latest committed value of every key, like :func:`latest_records`."""
     found = latest_records(config, partition, waits=waits)
     return {key: record.value() for key, record in found.items()}
 
@@ -185,12 +183,12 @@ def latest_values(
 def latest_records(
     config: Mapping[str, Any], partition: TopicPartition, *, waits: bool = False
 ) -> dict[bytes, FetchedRecord]:
-    """The latest committed record of every key of a compacted partition, deletes honoured.
+    """Return the latest committed record of every key of a compacted partition, without deletes.
 
-    ``waits``: for transactions that are being committed now; a commit returns to its producer
+    ``waits``: wait for transactions that are being committed; a commit returns to its producer
     before its records become readable.
 
-    Raises TopicError if there is no such topic.
+    Raises TopicError if the topic does not exist.
     """
     log_topics(config, [partition.topic])
     bounds = log_bounds(config, [partition])[partition]
@@ -213,9 +211,9 @@ def latest_records(
 def _take(
     consumer: Any, partition: TopicPartition, position: int, end: int
 ) -> tuple[list[FetchedRecord], int]:
-    """What is there below ``end``, and the position after it. Waits only if nothing is there."""
-    # Asking for records that are not there costs the whole timeout, so: take what the client has
-    # fetched already, and only when that is nothing wait, for one.
+    """Return the available records below ``end``, and the next position. Wait if there are none."""
+    # Asking for more records than are available costs the whole timeout. So take those that the
+    # client has fetched, and wait for one only if there are none.
     with gc_disabled():
         messages = consumer.consume(min(_BATCH_RECORDS, end - position), timeout=0)
     if not messages:
@@ -235,7 +233,7 @@ def _take(
 def _take_apart(
     messages: list[Any], partition: TopicPartition, position: int, end: int
 ) -> tuple[list[FetchedRecord], int]:
-    """The same of messages among which are errors and ends of the partition."""
+    """Return the same for messages with errors and end-of-partition events among them."""
     records: list[FetchedRecord] = []
     for message in messages:
         error = message.error()
@@ -254,12 +252,12 @@ def _take_apart(
 
 
 def _check_forward(message: Any, partition: TopicPartition, position: int) -> None:
-    """A client that may skip goes back to the beginning too, where a log ends before its place."""
+    """Refuse a step back: a client that may skip does so if a log ends before its position."""
     if message.offset() < position:
         raise RestoreError(
-            f"{partition}: offset {message.offset()} came where {position} was to be read next: the"
-            " log was truncated below that, or its topic was deleted and created anew; start again"
-            " from a full read"
+            f"{partition}: offset {message.offset()} was read where {position} was expected: the"
+            " log was truncated below that, or its topic was deleted and created again; start"
+            " again from a full read"
         )
 
 
@@ -268,10 +266,10 @@ def _raise_unless_passing(error: Any, partition: TopicPartition, position: int) 
     if code in _OUT_OF_RANGE:
         raise RestoreError(
             f"{partition}: offset {position} is not in the log ({error.str()}); retention or a "
-            "deletion removed it, or the topic was created anew; start again from a full read"
+            "deletion removed it, or the topic was created again; start again from a full read"
         )
     if error.retriable() or code in _UNREACHABLE:
-        return  # the client goes on by itself; the deadline bounds how long
+        return  # the client retries by itself; the deadline bounds how long
     raise BrokerError(f"{partition}: reading stopped at offset {position}: {error.str()}")
 
 
@@ -282,7 +280,7 @@ def _stalled(
     if bounds.end < end:
         return RestoreError(
             f"{partition}: the log ends at {bounds.end}, before the wanted offset {end}; it was "
-            "truncated or created anew; read at a newer cut"
+            "truncated or created again; read at a newer cut"
         )
     if bounds.stable_end < end:
         return BrokerError(
@@ -299,10 +297,10 @@ def _stalled(
 def _list_offsets(
     config: Mapping[str, Any], partitions: list[TopicPartition], spec: Any, isolation: str
 ) -> dict[TopicPartition, int]:
-    """Every log has a start and an end; a broker that has just restarted may not know them yet.
+    """Return offsets; wait while a broker does not know them after a restart.
 
-    It then answers without an error and without an offset. Taken for one it would say that there is
-    nothing to read.
+    It then responds without an error and without an offset. Used as an offset, this would mean that
+    there is nothing to read.
     """
     request = {confluent_kafka.TopicPartition(*partition): spec for partition in partitions}
     level = confluent_kafka.IsolationLevel[isolation]
@@ -312,9 +310,9 @@ def _list_offsets(
             request, isolation_level=level, request_timeout=_REQUEST_SECONDS
         ),
         lambda tp: f"the offsets of {tp.topic}-{tp.partition}",
-        is_answer=lambda told: told.offset >= 0,
+        is_answer=lambda offset: offset.offset >= 0,
     )
-    return {TopicPartition(tp.topic, tp.partition): told.offset for tp, told in found.items()}
+    return {TopicPartition(tp.topic, tp.partition): one.offset for tp, one in found.items()}
 
 
 def asked(
@@ -324,9 +322,9 @@ def asked(
     *,
     is_answer: Callable[[Any], bool] = lambda _: True,
 ) -> dict[Any, Any]:
-    """Ask until everything is answered; what passes by itself is waited for, with a limit.
+    """Repeat ``ask`` until every part has a result; wait for transient errors, with a limit.
 
-    Raises TopicError or BrokerError where something is refused, or ``what`` is not told in time.
+    Raises TopicError or BrokerError for a refusal, or without a result in time.
     """
     admin = _admin(config)
     deadline = time.monotonic() + _RETRY_SECONDS
@@ -347,34 +345,34 @@ def asked(
         if time.monotonic() > deadline:
             raise BrokerError(
                 f"the brokers at {config.get('bootstrap.servers')} do not know {missing} after "
-                f"{_RETRY_SECONDS:g} s; look at the log of its leader"
+                f"{_RETRY_SECONDS:g} s; check the log of its leader"
             )
         time.sleep(_PAUSE_SECONDS)
         with suppress(confluent_kafka.KafkaException):
-            admin.list_topics(timeout=1.0)  # who leads what: after a restart it asks the wrong one
+            admin.list_topics(timeout=1.0)  # refresh the leaders, which change at a restart
 
 
 def check_answered(config: Mapping[str, Any]) -> None:
-    """Raises BrokerError, after three seconds, where nobody has ever answered at an address."""
+    """Raise BrokerError, after three seconds, if no broker has ever responded at an address."""
     _admin(config)
 
 
 def _admin(config: Mapping[str, Any]) -> Any:
-    # A new client's first request now and then waits a second for its connection, so clients are
-    # kept; per process, because a forked child must not use its parent's.
+    # A new client's first request sometimes waits a second for its connection, so clients are
+    # cached; per process, because a forked child must not use its parent's.
     return _kept_admin(os.getpid(), tuple(sorted(config.items())))
 
 
 @lru_cache(maxsize=4)
 def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  # noqa: ARG001
-    """A client that somebody has answered. Raises BrokerError soon where nobody does."""
-    # Brokers that were there once and are away are waited for; an address that is wrong is not.
+    """Return a client that got a response. Raise BrokerError soon if there is none."""
+    # Brokers that responded once are waited for; a wrong address is not.
     reasons: list[str] = []
-    told = {**QUIET, **dict(config)}
-    admin = admin_client(told, error_cb=lambda error: reasons.append(error.str()))
+    settings = {**QUIET, **dict(config)}
+    admin = admin_client(settings, error_cb=lambda error: reasons.append(error.str()))
     waited_s, said = 0.0, ""
     for limit_s in _FIRST_ANSWER_SECONDS:
-        if reasons:  # without one, the brokers or this machine may just be busy
+        if reasons:  # without a reason, the brokers or this machine may just be busy
             break
         try:
             admin.list_topics(_NO_TOPIC, timeout=limit_s)
@@ -383,7 +381,7 @@ def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  #
             admin.poll(0)
             waited_s, said = waited_s + limit_s, native_error(exception).str()
     raise BrokerError(
-        f"nobody answers at {dict(config).get('bootstrap.servers')} within {waited_s:g} s "
+        f"no broker answers at {dict(config).get('bootstrap.servers')} within {waited_s:g} s "
         f"({reasons[0] if reasons else said}). Check the address, the network, and the security "
         "settings (kafka.security.protocol, kafka.sasl.*, kafka.ssl.*)"
     )

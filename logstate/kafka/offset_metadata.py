@@ -1,15 +1,16 @@
 """Committed offsets and their metadata, byte for byte.
 
-The Python client takes metadata for a C string, both ways. What it commits ends with the NUL that
-ends such a string, which Kafka Streams on the JVM cannot read: it would forget its clocks and emit
-every closed window again. And what it reads it reads up to the next NUL in memory, though only our
-own metadata brings one along: behind the JVM's lies whatever lies there. No public call of the
-client avoids either, so both calls are made at librdkafka itself, whose lists know how long the
-metadata is, with the client's own handle: connections, security and membership stay the client's.
+The Python client treats metadata as a C string, in both directions. Metadata that it commits ends
+with the NUL of such a string, which Kafka Streams on the JVM cannot read: it would lose its stream
+times and emit every closed window again. And it reads metadata up to the next NUL in memory, but
+only metadata that it committed has one: after the JVM's it reads unrelated memory. No public call
+avoids either, so both calls are made directly at librdkafka, whose lists contain the length of the
+metadata, with the client's own handle: connections, security and membership stay the client's.
 
-Metadata that earlier versions committed end with the NUL, and are read without it.
+Metadata that earlier versions committed ends with the NUL, and is read without it.
 
-Where librdkafka cannot be reached (:mod:`logstate.kafka.librdkafka` warns), the client is asked.
+If librdkafka cannot be called directly (:mod:`logstate.kafka.librdkafka` warns), the client is
+used.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.librdkafka import REMEDY, librdkafka, read_offsets
 
-#: "no offset", in librdkafka
+#: "no offset" in librdkafka
 _INVALID = -1001
 
 
 def read_committed(
     consumer: Consumer, partitions: Iterable[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, Committed]:
-    """What the consumer's group committed for the partitions; the consumer need not be a member.
+    """Return what the consumer's group committed; the consumer need not be a member.
 
     One request. Raises KafkaException if it fails, also for one of the partitions.
     """
@@ -63,7 +64,7 @@ def send_offsets(
 ) -> None:
     """Add offsets with their metadata to the producer's transaction.
 
-    Raises KafkaException with all that librdkafka says about the transaction.
+    Raises KafkaException with all flags of librdkafka about the transaction.
     """
     library = librdkafka()
     handle = None if library is None else library.handle_of(producer)
@@ -87,7 +88,7 @@ def send_offsets(
 
 
 def _text(metadata: bytes) -> str:
-    # Other programs may commit what they like; only text that is base64 means anything here.
+    # Other programs may commit any text; only base64 has a meaning here.
     return metadata.partition(b"\x00")[0].decode(errors="replace")
 
 
@@ -108,15 +109,15 @@ def _read_by_the_client(
         [confluent_kafka.TopicPartition(*tp) for tp in partitions], timeout_s
     )
     try:
-        told = [(tp.topic, tp.partition, tp.offset, tp.metadata or "", tp.error) for tp in found]
+        entries = [(tp.topic, tp.partition, tp.offset, tp.metadata or "", tp.error) for tp in found]
     except UnicodeDecodeError as exc:
         raise BrokerError(
             "the metadata of committed offsets cannot be read: the Python client of librdkafka"
-            f" reads what another program committed past its end. {REMEDY}"
+            f" reads past the end of what another program committed. {REMEDY}"
         ) from exc
     return {
         TopicPartition(topic, partition): _committed(topic, offset, metadata, error)
-        for topic, partition, offset, metadata, error in told
+        for topic, partition, offset, metadata, error in entries
     }
 
 

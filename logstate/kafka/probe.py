@@ -1,7 +1,7 @@
-"""A client that does nothing but ask whether the brokers answer.
+"""A client that only checks whether the brokers respond.
 
-It has its own connections, so its answer does not depend on what the worker's clients wait for, and
-it is called from another thread than theirs. An idle one costs a connection; a question is a
+It has its own connections, so its result does not depend on what the worker's clients wait for, and
+it is called from another thread than theirs. An idle one costs a connection; a check is a
 request for the metadata of one topic.
 """
 
@@ -16,12 +16,12 @@ from confluent_kafka.admin import AdminClient
 from logstate.contracts.clients import ClientErrors
 from logstate.kafka.client_lines import ClientLines
 
-#: every cluster with transactions has it; a principal that may not see it is answered too
+#: every cluster with transactions has it; a principal that may not see it gets a response too
 _ANY_TOPIC = "__transaction_state"
 
 
 class KafkaProbe:
-    """See :class:`logstate.contracts.clients.Probe`."""
+    """The probe of :class:`logstate.contracts.clients.Probe`."""
 
     def __init__(self, config: Mapping[str, Any], lines: ClientLines) -> None:
         self.brokers = str(config["bootstrap.servers"])
@@ -44,5 +44,5 @@ class KafkaProbe:
         self._lines.is_away = is_away
 
     def close(self) -> None:
-        """It ends with its last reference; from now on the clients' lines are logged again."""
+        """End the counting: from now on the clients' lines are logged again."""
         self._lines.is_watched = self._lines.is_away = False

@@ -32,28 +32,28 @@ _LOGGER = logging.getLogger(__name__)
 SUSPECT_AFTER_S = 5.0
 #: every blocking call ends by then; the cluster derives it from max.poll.interval.ms
 CALL_LIMIT_S = 60.0
-#: calls that can be made again, or left out, do not hold up an end (SIGTERM) for longer
+#: limit of calls that can be repeated, or left out: they must not delay a stop (SIGTERM) longer
 _PATIENCE_S = 4.0
-#: the client's pause before it looks for a transaction's coordinator again
+#: the client's pause before it looks up a transaction's coordinator again
 _COORDINATOR_RETRY_S = 0.5
-#: asked for where only the connection counts; every cluster with transactions has it
+#: topic to ask for where only the connection matters; every cluster with transactions has it
 _ANY_TOPIC = "__transaction_state"
-#: the partition count of an output topic is looked up again after so long
+#: the partition count of an output topic is looked up again after this time
 _COUNT_LIFETIME_S = 300.0
 #: fields of a record by number: by name they cost twice as much, and these run for every record
 _topic_of, _partition_of = itemgetter(0), itemgetter(1)
 _BY_KEY = {None}
-#: reports of delivered records cost time, and are only for who asks for positions
+#: reports of delivered records cost time, and are only needed for positions
 _FAILURES_ONLY: Mapping[str, Any] = {"delivery.report.only.error": True}
 #: Kafka's default partition of a key, in C; the client's stubs do not know it
 murmur2_partition: Callable[[bytes, int], int] = confluent_kafka.murmur2  # type: ignore[attr-defined]
 
 
 class PartitionCounts:
-    """How many partitions output topics have, looked up again now and then.
+    """The partition counts of output topics, looked up again from time to time.
 
-    Partitions of keys are not remembered: hashing one costs 100 ns, finding it among 100,000 that
-    came before costs 270 ns (``tests/performance/NOTES.md``).
+    Partitions of keys are not cached: hashing one costs 100 ns, finding it among 100,000
+    earlier ones costs 270 ns (``tests/performance/NOTES.md``).
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -61,7 +61,7 @@ class PartitionCounts:
         self._counts: dict[str, tuple[int, float]] = {}
 
     def of(self, topic: str) -> int:
-        """Raises RefusedError where there is no such topic."""
+        """Return the count. Raise RefusedError if the topic does not exist."""
         known, expires = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if expires >= now:
@@ -96,8 +96,10 @@ def _is_leaderless(error: KafkaError | None) -> bool:
 
 
 class KafkaPlainProducer:
-    """Idempotent producer. Without a transaction that would fail with it, no record may be lost
-    without a word: the failure of any is raised by the next flush. Positions are not told.
+    """Idempotent producer without transactions, for at-least-once outputs.
+
+    No record may be lost silently: the next flush raises the failure of any. It returns no
+    positions.
     """
 
     def __init__(self, config: Mapping[str, Any], *, call_limit_s: float = CALL_LIMIT_S) -> None:
@@ -114,7 +116,7 @@ class KafkaPlainProducer:
         self._failure: KafkaError | None = None
         #: topics of records that were not delivered
         self._failed_topics: set[str] = set()
-        #: and of those that were handed over since the last transaction; not every one of them
+        #: topics of records since the last transaction; not of every record
         self._topics: set[str] = set()
 
     def produce(self, records: Sequence[ProducedFields]) -> None:
@@ -132,7 +134,7 @@ class KafkaPlainProducer:
         self._serve(0)
 
     def _produce_run(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
-        """Produce records whose delivery nobody asks for."""
+        """Produce records that need no delivery report."""
         produce = self._producer.produce
         current, count = "", 0
         run = records if end - start == len(records) else records[start:end]
@@ -157,7 +159,7 @@ class KafkaPlainProducer:
                 raise translate_error(exc, f"producing to {topic!r}", "produce") from exc
 
     def _produce_one(self, record: ProducedFields, partition: int, *, is_tracked: bool) -> None:
-        """Produce with all there may be; waits while the queue is full, and no longer than a call.
+        """Produce with all options; wait while the queue is full, up to the limit of a call.
 
         Raises RefusedError for a record that an empty queue has no room for.
         """
@@ -167,7 +169,7 @@ class KafkaPlainProducer:
             extra["on_delivery"] = self._on_delivery
         deadline = time.monotonic() + self._call_limit_s
         while True:
-            # The client counts what it has to tell, such as a lost connection, among its records.
+            # The client counts events to deliver, such as a lost connection, among its records.
             is_empty = not len(self._producer)
             try:
                 self._producer.produce(topic, value, key, partition, timestamp=timestamp, **extra)
@@ -203,7 +205,7 @@ class KafkaPlainProducer:
         return delivered
 
     def _serve(self, timeout_s: float) -> None:
-        """Let callbacks run; a fatal error of the client surfaces here too."""
+        """Let callbacks run; raise a fatal error of the client."""
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as exc:
@@ -212,25 +214,25 @@ class KafkaPlainProducer:
     def close(self) -> None:
         try:
             self._producer.purge()
-            self._producer.poll(0)  # raises what made the producer unusable: that is known
+            self._producer.poll(0)  # raises what made the producer unusable, which is known
         except (KafkaException, SystemError) as exc:
             _LOGGER.debug("closing a producer: %s", text_of(exc))
         closing = CallThread("closing-a-producer")
         try:
-            # The client aborts an open transaction on the way out, however long that takes.
+            # Closing aborts an open transaction, however long that takes.
             closing.call(self._producer.close, _PATIENCE_S, "closing a producer")  # type: ignore[attr-defined]
         except FencedError as exc:
-            _LOGGER.warning("a producer is left to its thread: %s", text_of(exc))
+            _LOGGER.warning("a producer is closed in the background: %s", text_of(exc))
         except (KafkaException, SystemError) as exc:
             # A fenced one cannot abort, and need not. SystemError: the client's warning about it,
-            # where warnings are errors.
+            # if warnings are errors.
             _LOGGER.debug("closing a producer: %s", text_of(exc))
         closing.close()
 
     def _failed_where(self) -> str:
-        """The topics of what was not delivered since the last look, in words."""
+        """Name the topics of records that were not delivered since the last call."""
         with suppress(KafkaException, SystemError):
-            self._producer.poll(0)  # what is told of records may come after what came of them
+            self._producer.poll(0)  # delivery reports may follow the errors that they caused
         topics = self._failed_topics or self._topics
         self._failed_topics = set()
         return f" (to {', '.join(map(repr, sorted(topics)))})" if topics else ""
@@ -241,7 +243,7 @@ class KafkaPlainProducer:
             self._failed_topics.add(message.topic() or "")
             return
         offset = message.offset()
-        # A duplicate that the broker recognised counts as delivered but has no offset: then the
+        # A duplicate that the broker recognized counts as delivered but has no offset: then the
         # older position stays, and replaying from there is harmless.
         if offset is not None and offset >= 0:
             where = TopicPartition(message.topic() or "", message.partition() or 0)
@@ -249,7 +251,7 @@ class KafkaPlainProducer:
 
 
 def _last_per_partition(records: Sequence[ProducedFields]) -> list[int]:
-    """Indices of the last record per EXPLICIT partition: only those need a delivery report."""
+    """Return indices of the last record per EXPLICIT partition: only these need a report."""
     partitions = set(map(_partition_of, records))
     if partitions == _BY_KEY:
         return []
@@ -272,19 +274,19 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         call_limit_s: float = CALL_LIMIT_S,
         tells_positions: bool = True,
     ) -> None:
-        # What is not delivered fails the transaction, and needs no report.
+        # A failed delivery fails the transaction, and needs no report.
         reports = {} if tells_positions else _FAILURES_ONLY
         self._make({**config, **reports}, call_limit_s, tells_positions=tells_positions)
         self._is_suspect = False
         self._name = f"transactions of {config['transactional.id']!r}"
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
-        #: The client takes no time-out for this call: where the brokers are away, or it hangs, it
-        #: waits as long as the transaction lives, or for ever. One replay costs less than that.
+        #: The client takes no time-out for this call: if the brokers are unavailable, or it hangs,
+        #: it waits as long as the transaction lives, or forever. A replay costs less than that.
         self._hang_limit_s = min(_PATIENCE_S, int(config["transaction.timeout.ms"]) / 1000)
 
     def init_transactions(self) -> None:
-        # Asked before it has a connection, the client looks for the coordinator again only after
-        # half a second. So it connects first; waiting longer than that for it wins nothing.
+        # Without a connection, the client looks up the coordinator again only after half a second.
+        # So it connects first; waiting longer than that gains nothing.
         with suppress(KafkaException):
             self._producer.list_topics(_ANY_TOPIC, timeout=_COORDINATOR_RETRY_S)
         self._retried(self._producer.init_transactions, f"initialising {self._name}", _PATIENCE_S)
@@ -308,9 +310,9 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     def _root_cause(self) -> Iterator[None]:
         """Raise what made the transaction fail, not what its failure made of a later call.
 
-        Records that were refused fail their transaction in the background. The next call hears of
-        "erroneous state" or of purged records; only calls about the transaction itself tell why.
-        Beginning one changes nothing where one is open, failed or not.
+        Refused records fail their transaction in the background. The next call reports
+        "erroneous state" or purged records; only calls about the transaction itself report why.
+        Beginning one has no effect while one is open, failed or not.
         """
         try:
             yield
@@ -318,10 +320,10 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             self._calls.refuse_if_hanging("producing")
             try:
                 self._producer.begin_transaction()
-            except KafkaException as told:
-                error = native_error(told)
+            except KafkaException as cause:
+                error = native_error(cause)
                 if error.txn_requires_abort() or error.fatal():
-                    raise translate_error(told, f"producing{self._failed_where()}") from exc
+                    raise translate_error(cause, f"producing{self._failed_where()}") from exc
             raise
 
     def send_offsets(
@@ -362,7 +364,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
 
     def close(self) -> None:
         if self._calls.is_hanging:
-            _LOGGER.warning("a producer is left to its thread, which has not returned from a call")
+            _LOGGER.warning("a producer is closed in the background: it still hangs in a call")
             return
         self._calls.close()
         super().close()
@@ -374,7 +376,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     def _retried(
         self, call: Callable[[float], Any], doing: str, limit_s: float | None = None
     ) -> None:
-        """Call again while the client says so; a call that timed out goes on inside it."""
+        """Repeat the call while the client allows it; a call that timed out continues inside it."""
         deadline = time.monotonic() + min(limit_s or self._call_limit_s, self._call_limit_s)
         while True:
             left = max(0.1, deadline - time.monotonic())

@@ -1,7 +1,7 @@
-"""Configuration as it may be shown: in logs, in error messages, in ``repr``.
+"""Configuration with its secrets hidden: for logs, error messages, ``repr``.
 
 A value is hidden because of its key's name, and the rule is broad on purpose: a setting that a
-newer client adds must not be shown until somebody has said that it may.
+newer client adds must not be shown until it is listed as harmless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECRET_KEYS = frozenset(
     }
 )
 _SECRET_WORDS = ("password", "passphrase", "secret", "credential", "user.info", "token", ".pem")
-# Words of the list above in names whose values are no secret.
+# Names that contain such a word but whose values are not secret.
 _SHOWN_KEYS = frozenset(
     {
         "bearer.auth.credentials.source",
@@ -36,12 +36,12 @@ _SHOWN_KEYS = frozenset(
     }
 )
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-# Replacing very short secrets would tear ordinary words apart without hiding much.
+# Replacing very short secrets would break ordinary words without hiding much.
 _SHORTEST_SECRET = 4
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of this key must not be shown.
+    """Return whether the value of this key must not be shown.
 
     >>> is_secret("sasl.password"), is_secret("sasl.username")
     (True, False)
@@ -53,7 +53,7 @@ def is_secret(key: str) -> bool:
 
 
 def redacted(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with every secret replaced, nested mappings included.
+    """Return the configuration with every secret replaced, nested mappings included.
 
     Callables are replaced by their names, and user information inside URLs is hidden too.
 
@@ -64,12 +64,12 @@ def redacted(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redacted_text(text: str, config: Mapping[str, Any]) -> str:
-    """A text from elsewhere, such as a client's error, without the secrets of ``config``.
+    """Return a text from elsewhere, such as a client's error, without the secrets of ``config``.
 
     >>> redacted_text("bad key hunter2", {"ssl.key.password": "hunter2"})
     'bad key [hidden]'
     """
-    # The longest first, so that a secret inside another one cannot leave a part of it behind.
+    # The longest first, so that a secret inside another one cannot leave a part of it.
     for secret in sorted(_secrets(config), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return _USER_INFO.sub(HIDDEN, text)

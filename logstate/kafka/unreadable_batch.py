@@ -2,12 +2,13 @@
 
 A batch of a few kilobytes may expand to gigabytes. For zstd the client stops at
 ``receive.message.max.bytes`` (100 MB by default), reports the first offset of the batch, and
-fetches the same batch again. Its records cannot be told apart, so the batch becomes one
-:class:`UnreadableBatch` at its last offset, whose key cannot be read. The task treats it as every
-record that does not decode: the deserialization handler fails, skips it, or sends a dead letter.
+fetches the same batch again. Its records cannot be separated, so the batch becomes one
+:class:`UnreadableBatch` at its last offset, whose key cannot be read. The task handles it like
+every record that does not decode: the deserialization handler fails, skips it, or sends a dead
+letter.
 
-Where a batch ends is in its header, which the client does not show. :func:`end_of_batch` finds it:
-a fetch inside the batch reports the batch's first offset again, one behind it does not.
+The end of a batch is in its header, which the client does not show. :func:`end_of_batch` finds it:
+a fetch inside the batch reports the batch's first offset again, one after it does not.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from logstate.contracts.errors import BrokerError, UnreadableBatchError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.fetching import native_at
 
-#: for one fetch, of a batch that takes long to decompress
+#: for one fetch of a batch that takes long to decompress
 _FETCH_S: Final = 30.0
-#: what a fetch reports at the end of the log, and beyond it
+#: error codes of a fetch at the end of the log, and beyond it
 _BEHIND: Final = frozenset(
     {
         KafkaError._PARTITION_EOF,
@@ -32,7 +33,7 @@ _BEHIND: Final = frozenset(
         KafkaError._AUTO_OFFSET_RESET,
     }
 )
-#: what only a member of a group needs
+#: settings that only a member of a group needs
 _OF_MEMBERS: Final = ("group.instance.id", "group.protocol", "group.remote.assignor")
 
 
@@ -40,7 +41,7 @@ class UnreadableBatch:
     """A ``FetchedRecord`` in place of all records of a batch; its key and value raise."""
 
     def __init__(self, partition: TopicPartition, first: int, end: int, reason: str) -> None:
-        """``first``: the first offset of the batch; ``end``: the offset behind it."""
+        """``first``: the first offset of the batch; ``end``: the offset after it."""
         self._partition, self._first, self._end, self._reason = partition, first, end, reason
 
     def topic(self) -> str:
@@ -68,9 +69,9 @@ class UnreadableBatch:
 
 
 def end_of_batch(config: Mapping[str, Any], partition: TopicPartition, first: int) -> int:
-    """The offset behind the batch that begins at ``first`` and cannot be decompressed.
+    """Return the offset after the batch that begins at ``first`` and cannot be decompressed.
 
-    ``config``: that of the member that met it. Raises BrokerError where the brokers do not answer.
+    ``config``: that of the member that read it. Raises BrokerError if the brokers do not respond.
     """
     consumer = Consumer({key: value for key, value in config.items() if key not in _OF_MEMBERS})
     try:
@@ -90,7 +91,7 @@ def end_of_batch(config: Mapping[str, Any], partition: TopicPartition, first: in
 
 
 def _is_inside(consumer: Consumer, partition: TopicPartition, first: int, at: int) -> bool:
-    """Whether a fetch from this offset meets the batch that begins at ``first``."""
+    """Return whether a fetch from this offset reads the batch that begins at ``first``."""
     consumer.assign(native_at({partition: at}))
     deadline = time.monotonic() + _FETCH_S
     while time.monotonic() < deadline:

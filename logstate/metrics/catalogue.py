@@ -1,8 +1,8 @@
-"""Every metric there is: its name, kind, unit, labels and meaning, once.
+"""The catalogue of all metrics: name, kind, unit, labels and meaning.
 
-The names are Kafka Streams' in snake case where it has the figure, with the unit or ``_total`` at
-the end as Prometheus wants it. Labels take few values: workers, tasks, stores, topics, partitions
-of the topology, never keys and never text from outside.
+The names are Kafka Streams' in snake case if it has the metric, with the unit or ``_total`` at
+the end as Prometheus recommends. Labels take few values: workers, tasks, stores, topics, partitions
+of the topology, never keys and never external text.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Metric:
 
     @property
     def family(self) -> str:
-        """Its name in Prometheus, where the name of a counter goes without ``_total``."""
+        """The name in Prometheus, where a counter's name has no ``_total``."""
         return self.name.removesuffix("_total")
 
     @property
     def series_names(self) -> frozenset[str]:
-        """Every name that Prometheus makes of it: no other metric can have one of them."""
+        """Every name that Prometheus derives from it: no other metric can have one of them."""
         return frozenset({self.family, *(self.family + end for end in _ENDINGS[self.kind])})
 
 
@@ -68,13 +68,13 @@ RECORDS_PRODUCED = _counter("records_produced_total", "records", "task topic",
 CHANGELOG_RECORDS = _counter("changelog_records_total", "records", "task store",
     "Records written to the store's changelog topic.")
 DROPPED_RECORDS = _counter("dropped_records_total", "records", "task node reason",
-    "Records that a node dropped as its rules say, by the reason.")
+    "Records that a node dropped by its rules, by reason.")
 DROPPED_LATENESS = _gauge("dropped_lateness_max_ms", "milliseconds", "task node reason",
-    "What a grace or retention lacked to take the dropped record that came latest.")
+    "By how much a grace period or a retention was too short for the latest dropped record.")
 LATE_RECORDS = _counter("late_records_total", "records", "task",
     "The dropped records that came after their window had closed.")
 LATE_JOINS = _counter("late_join_records_total", "records", "task store",
-    "Records of stream joins that came when partners in the store had expired.")
+    "Records of stream joins whose partners in the store may have expired.")
 EXPIRED_RESULTS = _counter("expired_results_total", "results", "task store",
     'Final results (emit="close") that expired in their store before they were sent: lost.')
 SKIPPED_RECORDS = _counter("skipped_records_total", "records", "task",
@@ -82,7 +82,7 @@ SKIPPED_RECORDS = _counter("skipped_records_total", "records", "task",
 DEAD_LETTERS = _counter("dead_letters_total", "records", "task",
     "Records rolled back and sent to the dead letter topic.")
 LOST_RECORDS = _counter("input_records_lost_total", "offsets", "topic",
-    "Offsets of an input that were deleted before they were processed, and passed.")
+    "Offsets of an input that were deleted before they were processed, and skipped.")
 PUNCTUATE = _counter("punctuate_total", "calls", "task",
     "Punctuator calls, of stream and of wall time.")
 
@@ -94,7 +94,7 @@ INPUT_BUFFER = _gauge("input_buffer_records", "records", "task",
 STREAM_TIME = _gauge("stream_time_ms", "milliseconds", "task",
     "Largest record timestamp seen by the task.")
 PROCESS_LATENCY = _histogram("process_latency_seconds", "seconds", "worker",
-    "Time to process what was fetched in one turn of the worker.")
+    "Time to process the records fetched in one turn of the worker.")
 WORKER_ALIVE = _gauge("worker_alive", "workers", "worker",
     "1 while the worker runs, 0 after it failed.")
 
@@ -104,7 +104,7 @@ COMMITS = _counter("commit_total", "commits", "worker",
 COMMIT_LATENCY = _histogram("commit_latency_seconds", "seconds", "worker",
     "Time from freezing the write buffer to the end of the transaction.")
 TRANSACTIONS_ABORTED = _counter("transactions_aborted_total", "transactions", "worker",
-    "Transactions given up; their records are read and processed again.")
+    "Aborted transactions; their records are read and processed again.")
 APPLY_LATENCY = _histogram("apply_latency_seconds", "seconds", "worker",
     "Time to write committed rows to the local store.")
 
@@ -118,7 +118,7 @@ TASK_CLOSED = _counter("task_closed_total", "tasks", "worker",
 REBALANCES = _counter("rebalance_total", "rebalances", "worker",
     "Changes of the assignment.")
 PARTITIONS_LOST = _counter("partitions_lost_total", "partitions", "worker",
-    "Partitions taken away without a chance to commit.")
+    "Partitions lost without a chance to commit.")
 
 # --- stores -------------------------------------------------------------------------------------
 RESTORE_REMAINING = _gauge("restore_remaining_records", "records", "task store",

@@ -7,11 +7,11 @@ Prometheus and OpenTelemetry read.
 
 Invariants:
 
-- only metrics of the catalogue exist, and those that were defined beside it, with exactly the
-  labels that are listed;
-- a counter never goes down while the process lives, not even when its task moves away;
-- what is measured is an int or a float, whatever it was given as: figures are added up, and travel;
-- gauges of what is gone disappear (``forget``).
+- the only metrics are those of the catalogue and those that were defined in addition, with exactly
+  the listed labels;
+- a counter never decreases while the process lives, not even when its task moves away;
+- measured values are ints or floats, whatever type was given: values are summed and serialized;
+- gauges of closed tasks disappear (``forget``).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _INT_MAX = 2**63 - 1
 
 
 def exportable(text: str) -> str:
-    """The text, with lone surrogates as escapes: a single one would break every export."""
+    """Return the text with lone surrogates as escapes: they would break every export."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _number(given: Any) -> float:
-    """A plain one: numbers of other libraries and Decimals do not add up with floats."""
+    """Return a plain number: numbers of other libraries and Decimals cannot be added to floats."""
     if type(given) is float or (type(given) is int and abs(given) <= _INT_MAX):
         return given
     if isinstance(given, Integral):
@@ -55,13 +55,13 @@ def _number(given: Any) -> float:
     if isinstance(given, Real | Decimal):
         return float(given)
     raise TypeError(
-        f"a metric takes a number, and was given {given!r:.100} ({type(given).__name__}): what a"
-        " function returned is None or a text where a number was meant"
+        f"a metric takes a number, and was given {given!r:.100} ({type(given).__name__}): a"
+        " function returned None or a text instead of a number"
     )
 
 
 class Counter:
-    """A sum that only grows."""
+    """A sum that only increases."""
 
     __slots__ = ("_lock", "value")
 
@@ -72,14 +72,14 @@ class Counter:
     def add(self, amount: float = 1) -> None:
         """Add to the sum. Call it once per batch, not per record.
 
-        Raises ValueError for less than nothing and NaN, TypeError for what is no number.
+        Raises ValueError for a negative amount and NaN, TypeError for a value that is not a number.
         """
         if type(amount) is not int or amount > _INT_MAX:
             amount = _number(amount)
         if not amount >= 0:
             raise ValueError(
-                f"a counter only grows, and {amount} was to be added: use a gauge for what goes"
-                " down too, or a second counter"
+                f"a counter only increases, and {amount} was to be added: use a gauge for values"
+                " that decrease too, or a second counter"
             )
         with self._lock:
             self.value += amount
@@ -89,7 +89,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that goes up and down: set by its owner, or asked for when somebody looks."""
+    """A value that increases and decreases: set by its owner, or read at each snapshot."""
 
     __slots__ = ("_ask", "_value")
 
@@ -98,19 +98,19 @@ class Gauge:
         self._ask: Callable[[], float] | None = None
 
     def set(self, value: float) -> None:
-        """Replace the value. Raises TypeError for what is no number."""
+        """Set the value. Raise TypeError for a value that is not a number."""
         self._value = _number(value)
 
     def ask(self, read: Callable[[], float]) -> None:
-        """Have ``read`` called at each snapshot, from the thread that takes it.
+        """Call ``read`` at each snapshot, from the thread that takes it.
 
-        It must be quick and must not block; while it raises, the last value is shown.
+        It must be quick and must not block; if it raises, the last value is shown.
         """
         self._ask = read
 
     @property
     def value(self) -> float:
-        """The value now."""
+        """The current value."""
         if self._ask is not None:
             try:
                 self._value = _number(self._ask())
@@ -123,7 +123,7 @@ class Gauge:
 
 
 class Histogram:
-    """How often a figure, mostly a duration, fell into which range."""
+    """Counts values, mostly durations, by range."""
 
     __slots__ = ("_bounds", "_counts", "_lock", "_sum")
 
@@ -134,7 +134,7 @@ class Histogram:
         self._lock = threading.Lock()
 
     def observe(self, figure: float) -> None:
-        """Count one. Raises TypeError for what is no number."""
+        """Count one value. Raise TypeError for a value that is not a number."""
         if type(figure) is not float:
             figure = _number(figure)
         at = bisect.bisect_left(self._bounds, figure)
@@ -179,20 +179,20 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._series: dict[str, dict[LabelValues, Instrument]] = {m.name: {} for m in CATALOGUE}
-        #: beside the catalogue's, by name
+        #: metrics in addition to the catalogue, by name
         self._defined: dict[str, Metric] = {}
         self._listeners: list[Callable[[Metric], None]] = []
 
     @property
     def known(self) -> tuple[Metric, ...]:
-        """Those of the catalogue, and those that were defined so far."""
+        """The metrics of the catalogue, and those that were defined so far."""
         return (*CATALOGUE, *self._defined.values())
 
     def define(self, metric: Metric) -> Metric:
-        """A metric beside the catalogue's; the same again where it is known.
+        """Define a metric in addition to the catalogue; return the existing one if it is known.
 
-        Raises ValueError where the name is that of another one, or one of the names that an export
-        makes of another one.
+        Raises ValueError if another metric has the name, or an exported name that is derived from
+        it.
         """
         with self._lock:
             known = self._defined.get(metric.name)
@@ -200,16 +200,16 @@ class Metrics:
                 self._check_names(metric)
                 known = metric
                 self._series[metric.name] = {}
-                # Replaced, not changed: others may be going through it.
+                # Replaced, not changed: another thread may be iterating over it.
                 self._defined = {**self._defined, metric.name: metric}
                 for listener in self._listeners:
                     listener(metric)
         if known != metric:
             raise ValueError(
                 f"metric {metric.name!r} is a {known.kind} with the labels"
-                f" {', '.join(known.labels)}, and was asked for as a {metric.kind} with"
+                f" {', '.join(known.labels)}, but it was requested as a {metric.kind} with"
                 f" {', '.join(metric.labels)}; or unit, meaning or buckets differ. A name has one"
-                " meaning: say the same everywhere, or use another name"
+                " meaning: use the same arguments everywhere, or another name"
             )
         return known
 
@@ -225,32 +225,32 @@ class Metrics:
                 )
 
     def named(self, name: str) -> Metric:
-        """The metric of a name. Raises KeyError for one that is not known."""
+        """Return the metric of a name. Raise KeyError for an unknown one."""
         return BY_NAME.get(name) or self._defined[name]
 
     def listen(self, listener: Callable[[Metric], None]) -> None:
-        """Tell of every metric that is known, and of each that will be."""
+        """Call the listener with every known metric, and with each new one."""
         with self._lock:
             self._listeners.append(listener)
             for metric in self.known:
                 listener(metric)
 
     def counter(self, metric: Metric, **labels: object) -> Counter:
-        """The counter with these labels; the same object for the same labels."""
+        """Return the counter with these labels; the same object for the same labels."""
         return self._instrument(metric, Counter, labels)
 
     def gauge(self, metric: Metric, **labels: object) -> Gauge:
-        """The gauge with these labels; the same object for the same labels."""
+        """Return the gauge with these labels; the same object for the same labels."""
         return self._instrument(metric, Gauge, labels)
 
     def histogram(self, metric: Metric, **labels: object) -> Histogram:
-        """The histogram with these labels; the same object for the same labels."""
+        """Return the histogram with these labels; the same object for the same labels."""
         return self._instrument(metric, Histogram, labels)
 
     def forget(self, **labels: object) -> None:
-        """Drop the gauges that carry all these labels, as when a task has moved away.
+        """Drop the gauges that have all these labels, for example of a task that moved away.
 
-        Counters and histograms stay: sums over the whole instance must not go down.
+        Counters and histograms stay: sums over the whole instance must not decrease.
         """
         for metric in self.known:
             if metric.kind == "gauge" and labels.keys() <= set(metric.labels):
@@ -260,16 +260,16 @@ class Metrics:
                         del series[values]
 
     def series(self, metric: Metric) -> list[tuple[LabelValues, dict[str, Any]]]:
-        """The label values of one metric, in the catalogue's order, with what was measured."""
+        """Return the label values of one metric, in the catalogue's order, with its values."""
         with self._lock:
             instruments = sorted(
                 self._series.get(metric.name, {}).items(), key=lambda item: item[0]
             )
-        # Outside the lock, because a gauge may ask its owner, who may be making an instrument.
+        # Outside the lock, because a gauge may call its owner, who may be creating an instrument.
         return [(values, instrument.read()) for values, instrument in instruments]
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything measured so far, as JSON-able data; metrics without a series are left out.
+        """Return all values so far, as data for JSON; metrics without a series are left out.
 
         Per metric name: ``kind``, ``unit``, ``meaning`` and ``series``, a list with ``labels`` and
         ``value``, or ``count``, ``sum`` and cumulative ``buckets`` for a histogram.
@@ -290,7 +290,7 @@ class Metrics:
         return found
 
     def total(self, name: str, **labels: object) -> float:
-        """The sum over all series of a counter or gauge that carry these labels; 0 for none."""
+        """Return the sum over all series of a counter or gauge with these labels; 0 for none."""
         metric = self.named(name)
         matching: list[float] = [
             read["value"]

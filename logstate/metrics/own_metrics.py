@@ -1,7 +1,7 @@
-"""Metrics that users make in processors: they come out beside those of the catalogue.
+"""Metrics that users define in processors, exported with those of the catalogue.
 
-Each has the labels ``task`` and ``node`` of the processor in front of its own, so that what several
-tasks count can be told apart and summed up.
+Each has the labels ``task`` and ``node`` of the processor before its own, so that the values of
+several tasks can be distinguished and summed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logstate.metrics.catalogue import BUCKETS_SECONDS, BY_NAME, Kind, Metric
 from logstate.metrics.instruments import Counter, Gauge, Histogram, Metrics, exportable
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-#: the first two are given, the others are those of worker processes and exporters
+#: the library sets the first two, worker processes and exporters the others
 _TAKEN_LABELS = frozenset({"task", "node", "worker", "application", "le"})
 
 
@@ -37,17 +37,17 @@ class OwnMetrics:
     node: str
 
     def counter(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> Counter:
-        """A sum that only grows; its name ends in ``_total``."""
+        """Return a sum that only increases; its name ends in ``_total``."""
         if not name.endswith("_total"):
             raise ValueError(
-                f"the counter {name!r} needs the ending of counters, as Prometheus has it: call it"
+                f"the counter {name!r} needs the ending of counters in Prometheus: rename it to"
                 f" {name + '_total'!r}"
             )
         metric = self._defined("counter", name, meaning, unit, labels)
         return self.metrics.counter(metric, **self._all(labels))
 
     def gauge(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> Gauge:
-        """A value that goes up and down; it is gone when the task is."""
+        """Return a value that increases and decreases; it is removed when the task is closed."""
         metric = self._defined("gauge", name, meaning, unit, labels)
         return self.metrics.gauge(metric, **self._all(labels))
 
@@ -61,15 +61,15 @@ class OwnMetrics:
         buckets: Iterable[float] = BUCKETS_SECONDS,
         **labels: object,
     ) -> Histogram:
-        """How often a figure fell into which range; ``buckets`` are the ranges' upper bounds."""
+        """Return counts of values by range; ``buckets`` are the ranges' upper bounds."""
         bounds = tuple(buckets)
-        if bounds and bounds[-1] == math.inf:  # there is always one more, for what is larger
+        if bounds and bounds[-1] == math.inf:  # larger values always have another range
             bounds = bounds[:-1]
         grow = not any(low >= high for low, high in pairwise(bounds))
         if not bounds or not grow or any(map(math.isnan, bounds)):
             raise ValueError(
-                f"the buckets of histogram {name!r} are {bounds}: give upper bounds that grow, such"
-                " as (10, 100, 1_000)"
+                f"the buckets of histogram {name!r} are {bounds}: give increasing upper bounds,"
+                " such as (10, 100, 1_000)"
             )
         metric = self._defined("histogram", name, meaning, unit, labels, bounds)
         return self.metrics.histogram(metric, **self._all(labels))
@@ -87,13 +87,13 @@ class OwnMetrics:
         buckets: tuple[float, ...] = BUCKETS_SECONDS,
     ) -> Metric:
         if not _NAME.fullmatch(name) or name in BY_NAME:
-            why = "it is one of the library's own" if name in BY_NAME else "it is no name of one"
+            why = "it belongs to the library" if name in BY_NAME else "it is not a valid name"
             raise ValueError(
                 f"a metric cannot be called {name!r}: {why}. Use lower-case letters, digits and _,"
-                " and a name of your application's"
+                " and a name of your application"
             )
-        told: tuple[object, ...] = (meaning, unit)
-        if not all(isinstance(one, str) for one in told):
+        texts: tuple[object, ...] = (meaning, unit)
+        if not all(isinstance(one, str) for one in texts):
             raise ValueError(
                 f"metric {name!r} has the meaning {meaning!r:.100} and the unit {unit!r:.100}:"
                 " both must be strings"

@@ -32,16 +32,16 @@ _collectors: weakref.WeakKeyDictionary[CollectorRegistry, MetricsCollector]
 
 
 class MetricsCollector(Collector):
-    """What a registry asks at each scrape. One per registry, for all applications in it.
+    """The collector that a registry calls at each scrape. One per registry, for all applications.
 
-    A name may appear only once in an exposition, so a collector per application would not do.
+    A name may appear only once in an exposition, so one collector per application is not possible.
     """
 
     def __init__(self) -> None:
         self._applications: dict[str, Metrics] = {}
 
     def add(self, application_id: str, metrics: Metrics) -> None:
-        """Export these too; replaces what the same application exported before."""
+        """Export these too; replace what the same application exported before."""
         self._applications = {**self._applications, application_id: metrics}
 
     def remove(self, application_id: str) -> None:
@@ -49,7 +49,7 @@ class MetricsCollector(Collector):
         self._applications = {k: v for k, v in self._applications.items() if k != application_id}
 
     def describe(self) -> list[_Family]:
-        """Nothing: otherwise registering would already take a first, empty scrape."""
+        """Return nothing: otherwise registering would cause a first, empty scrape."""
         return []
 
     def collect(self) -> Iterator[_Family]:
@@ -78,7 +78,7 @@ _collectors = weakref.WeakKeyDictionary()
 def export_to_prometheus(
     metrics: Metrics, application_id: str, registry: CollectorRegistry = REGISTRY
 ) -> MetricsCollector:
-    """Have ``registry`` show these metrics from its next scrape on.
+    """Export these metrics to ``registry`` from its next scrape on.
 
     >>> from prometheus_client import CollectorRegistry, generate_latest
     >>> from logstate.metrics.catalogue import COMMITS
@@ -99,7 +99,7 @@ def export_to_prometheus(
 
 
 def exposition(metrics: Metrics, application_id: str) -> bytes:
-    """All figures of an application as Prometheus reads them."""
+    """Return all metrics of an application in Prometheus's text format."""
     registry = CollectorRegistry()
     export_to_prometheus(metrics, application_id, registry)
     return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""Whether a read found anything, for whoever looks on elsewhere where it did not."""
+"""Check whether a read found anything, for callers that otherwise try another partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _END = object()
 
 
 def found_rows(answer: Any) -> tuple[bool, Any]:
-    """Whether there is something, and the answer; the first row of an iterator is read for it.
+    """Return whether there is a result, and the result; this reads an iterator's first row.
 
     >>> found_rows(None)
     (False, None)

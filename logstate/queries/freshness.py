@@ -1,9 +1,9 @@
-"""How old a local answer is, and how old it may be.
+"""The age of a local result, and its limit.
 
-Committed rows stay readable when the brokers are away and while their task is started again; what
-they lack then is what was processed since, here or elsewhere. Their age is the time since they were
-last known to be the newest: since the last commit, or since the task had nothing to commit and the
-brokers answered. It says nothing about records that wait to be processed (the lag does).
+Committed rows stay readable while the brokers are unavailable and while their task restarts; then
+they lack the records that were processed since, here or elsewhere. Their age is the time since they
+were last known to be the newest: since the last commit, or since the task had nothing to commit and
+the brokers responded. It does not include records that wait to be processed (the lag does).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ def _nothing() -> float | None:
 
 @dataclass(frozen=True)
 class Freshness:
-    """Ages by a monotonic clock; ``max_age`` None takes any answer."""
+    """Computes ages by a monotonic clock; ``max_age`` None accepts any result."""
 
     now_ms: Callable[[], float | None] = _nothing
-    #: since when the brokers are away
+    #: returns since when the brokers are unavailable
     away_since_ms: Callable[[], float | None] = _nothing
     max_age: timedelta | None = None
 
     def age_ms(self, owned: OwnedTask) -> float:
-        """Of the committed rows of a task that ran."""
+        """Return the age of the committed rows of a task that ran."""
         now, current, away = self.now_ms(), owned.current_ms, self.away_since_ms()
         if now is None or current is None:
             return 0.0
         return max(0.0, now - (current if away is None else min(current, away)))
 
     def check(self, store: str, owned: OwnedTask) -> None:
-        """Raises StoreUnavailableError where the rows are older than they may be."""
+        """Raise StoreUnavailableError if the rows are older than allowed."""
         if self.max_age is None:
             return
         age_ms = self.age_ms(owned)
@@ -46,11 +46,11 @@ class Freshness:
         why = (
             f"its task is {owned.stage.value}"
             if self.away_since_ms() is None
-            else "the brokers are away"
+            else "the brokers are unavailable"
         )
         raise StoreUnavailableError(
-            f"store {store!r}: what partition {owned.task_id.partition} holds here is"
+            f"store {store!r}: the rows of partition {owned.task_id.partition} here are"
             f" {age_ms / 1000:.1f} s old, and max_age allows"
-            f" {self.max_age.total_seconds():g} s; {why}. Retry, ask another instance, or take"
-            " older answers with a larger max_age"
+            f" {self.max_age.total_seconds():g} s; {why}. Retry, ask another instance, or accept"
+            " older results with a larger max_age"
         )

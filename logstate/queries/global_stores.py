@@ -1,15 +1,15 @@
 """Global tables and stores: every instance reads ALL partitions of their topics.
 
 They are caches without a changelog: read completely before the first task runs, then followed. They
-live in memory and are read anew at each start, through their processor, so a processor that
-transforms what it stores gives the same rows after a restart (KAFKA-7663).
+are in memory and read again at each start, through their processor, so a processor that transforms
+its input stores the same rows after a restart (KAFKA-7663).
 
-A log that loses records which were not read, by retention or with its tail, takes the worker with
-it: which rows they deleted nobody knows, so the next worker reads the table anew.
+If a log loses unread records, by retention or by truncation, the worker stops: which rows they
+deleted is unknown, so the next worker reads the table again.
 
-Not synchronised in time with the streams that look them up, as in Kafka Streams.
+Global stores are not synchronized in time with the streams that look them up, as in Kafka Streams.
 
-What fails is answered by the handlers of errors, as everywhere; a dead letter is none here, because
+The error handlers decide on failures, as everywhere; a dead letter is not possible here, because
 every instance reads every record, and again at each start.
 """
 
@@ -55,15 +55,15 @@ class GlobalStores:
         self._admin: Admin | None = None
         self._tasks: dict[TopicPartition, Task] = {}
         self._work_time = WorkTime(clock)
-        #: those with records that the time did not suffice for, or that are to be tried again
+        #: tasks with records that need more time, or a retry
         self._behind: list[Task] = []
-        #: partitions whose position is outside their log: the client tells it once, and reads them
-        #: no more until they are assigned anew
+        #: partitions whose position is outside their log: the client reports it once, and does not
+        #: read them until they are assigned again
         self._overtaken: set[TopicPartition] = set()
-        #: where each partition is read from at first
+        #: the first offset that is read of each partition
         self._began_at: dict[TopicPartition, int] = {}
         self.stores: dict[str, Any] = {}
-        #: somebody queries them, so views are to be published; and they are
+        #: whether queries need views to be published; and whether they are
         self._is_queried = False
         self._are_published = threading.Event()
         self._has_ended = False
@@ -93,12 +93,12 @@ class GlobalStores:
     def bootstrap(
         self, admin: Admin, is_stopping: Callable[[], bool] = lambda: False
     ) -> Steps[None]:
-        """Read everything committed that there is, before any task runs.
+        """Read all committed records before any task runs.
 
-        What belongs to a transaction that is still open is left for ``poll``, as in Kafka Streams:
-        nobody knows how long that takes. ``is_stopping`` ends it early.
+        Records of open transactions are left for ``poll``, as in Kafka Streams: they may stay open
+        for an unknown time. ``is_stopping`` ends it early.
 
-        Raises TopicsChangedError, as ``poll`` does, where a log has lost what was not read.
+        Raises TopicsChangedError, like ``poll``, if a log has lost unread records.
         """
         if not self._tasks:
             return
@@ -123,7 +123,7 @@ class GlobalStores:
                     waiting.discard(partition)
 
     def poll(self) -> Steps[None]:
-        """Follow: take what came since, or as much of it as there is time for in one turn."""
+        """Process new records, as many as there is time for in one turn."""
         if self._consumer is not None:
             self._work_time.begin()
             if self._behind:
@@ -136,10 +136,10 @@ class GlobalStores:
             self._are_published.set()
 
     def queried(self, sub_topology: int, timeout_s: float) -> Task | None:
-        """The task of a global store whose view can be read; from any thread.
+        """Return the task of a global store whose view can be read; usable from any thread.
 
-        The first call waits for the worker to publish; None where it does not within the time-out,
-        or has ended.
+        The first call waits for the worker to publish the view; it returns None if the worker does
+        not do it within the time-out, or has stopped.
         """
         self._is_queried = True
         if not self._are_published.wait(timeout_s) or self._has_ended:
@@ -150,7 +150,7 @@ class GlobalStores:
     def close(self) -> Steps[None]:
         """Release consumer and stores."""
         self._has_ended = True
-        self._are_published.set()  # whoever waits for it waits for nothing
+        self._are_published.set()  # wake up waiting callers, which get nothing
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
@@ -159,7 +159,7 @@ class GlobalStores:
             task.close()
 
     def _read(self, timeout_s: float) -> Steps[list[TopicPartition]]:
-        """Take what is there; returns the partitions that have no more for now."""
+        """Process available records; return the partitions that have no more for now."""
         assert self._consumer is not None
         polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
         self._overtaken |= polled.out_of_range.keys()
@@ -173,7 +173,7 @@ class GlobalStores:
         self._tasks[partition].start_at({partition: start})
 
     def _find_again(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Positions that are outside their logs: read on there where nothing was missed."""
+        """Handle positions outside their logs: continue if no record was missed."""
         assert self._consumer is not None
         assert self._admin is not None
         starts = yield Step("start_offsets", self._admin.start_offsets, (partitions,))
@@ -182,13 +182,13 @@ class GlobalStores:
         for partition in partitions:
             position, start, end = positions[partition], starts[partition], ends[partition]
             if start <= position <= end:
-                continue  # a broker that has just become the leader knew less
+                continue  # a broker that has just become the leader had old metadata
             if position != self._began_at[partition]:
                 raise TopicsChangedError(
                     f"global topic {partition} holds the offsets {start} to {end}, and was read to"
-                    f" {position}: records are gone unread, by retention or by an unclean election"
-                    " of a leader, and with them deletions of rows. The worker begins again and"
-                    " reads the table anew. If that comes again, this instance reads more slowly"
+                    f" {position}: unread records were lost, by retention or by an unclean election"
+                    " of a leader, and with them deletions of rows. The worker restarts and"
+                    " reads the table again. If this repeats, this instance reads more slowly"
                     " than the topic's retention deletes: give it a longer one"
                 )
             _LOGGER.warning("global topic %s: read from its start at %d", partition, start)
@@ -216,6 +216,6 @@ class GlobalStores:
             if any(map(task.buffered, task.partitions)):
                 self._behind.append(task)
             task.committed(task.freeze(), {})
-            # Where views are published, applying copies the rows: then it waits a little.
+            # While views are published, applying copies the rows: then it waits a little.
             if not self._are_published.is_set() or task.state.has_many_unapplied(_UNAPPLIED_MAX):
                 task.state.apply()

@@ -1,17 +1,17 @@
 """Reading local state from any thread: ``app.store("spend").get("ada")``.
 
-A query sees committed state only, all of one commit or nothing of it. It is answered from the
-partitions this instance owns; for a key whose partition is elsewhere, or is still being restored,
-it raises StoreUnavailableError that says which and where things stand, instead of answering None.
+A query sees committed state only, all of one commit or nothing of it. It reads the partitions that
+this instance owns; for a key whose partition is elsewhere, or is still being restored, it raises
+StoreUnavailableError with the reason and the owner, instead of returning None.
 
-The partition of a key is a guess where others write the topology's input, for they may place keys
-otherwise (librdkafka's default does), and where processors put keys of their own. What is not found
-there is looked for in all partitions that are here. Where some are not, nobody here can say that a
-row is nowhere: StoreUnavailableError says so, unless the caller knows how keys were placed. None is
-never the answer for a row that is somewhere.
+The partition of a key is uncertain if other producers write the topology's input, because they may
+place keys otherwise (librdkafka's default does), and if processors write other keys. A key that is
+not found there is looked up in all local partitions. If some partitions are not local, the row may
+exist elsewhere: the query raises StoreUnavailableError, unless the caller passes how keys were
+placed. So None is never returned for a row that exists.
 
 How it works: a task publishes an immutable view at each commit, and the first query of a store
-makes a reader over it, for all queries of the view. A reader has the store's reads and no writes.
+creates a reader over it, for all queries of the view. A reader has the store's reads and no writes.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from logstate.task.owned_task import OwnedTask, Stage
 
 T = TypeVar("T")
 
-#: the worker makes the first view of global stores at its next turn
+#: the worker creates the first view of global stores at its next turn
 _FIRST_VIEW_S = 10.0
 
 
 def unless_ended(
     store: str, why: Callable[[], str | None], question: Callable[[], T]
 ) -> Callable[[], T]:
-    """The question; it raises StoreUnavailableError once ``why`` says why there are no answers."""
+    """Return the read, which raises StoreUnavailableError once ``why`` returns a reason."""
 
     def ask() -> T:
         ended = why()
@@ -64,22 +64,22 @@ def unless_ended(
 
 @dataclass(frozen=True)
 class Answer:
-    """What was read of one partition, and which records it holds."""
+    """The result of reading one partition, and the positions of its rows."""
 
-    #: rows that are gone through are one iterator over one commit
+    #: a scan returns one iterator over one commit
     value: Any
-    #: input partition -> the first offset that the rows do not hold yet; empty: not known, because
-    #: a standby answered
+    #: input partition -> the first offset that the rows do not include yet; empty if unknown,
+    #: because a standby was read
     positions: Mapping[TopicPartition, int]
-    #: of a standby: offsets of its changelogs that the rows lack; None: it is the owner's answer
+    #: of a standby: offsets of its changelogs that the rows lack; None: the owner was read
     lag: int | None = None
 
 
 class QueryableStore(StoreReads):
     """A store of the application as this instance can see it.
 
-    Reads by key raise StoreUnavailableError where the key's partition is elsewhere or restoring;
-    ``range``, ``all``, ``fetch_all``, ``fetch_key_range`` and their like go over the partitions
+    Reads by key raise StoreUnavailableError if the key's partition is elsewhere or restoring;
+    ``range``, ``all``, ``fetch_all``, ``fetch_key_range`` and similar reads scan the partitions
     that this instance owns, and ``approximate_num_entries`` counts their rows.
     """
 
@@ -95,9 +95,9 @@ class QueryableStore(StoreReads):
         *,
         is_placed: bool = True,
     ) -> None:
-        """``is_placed``: the application itself put each key where ``partition_for`` says."""
+        """``is_placed``: the application itself placed each key by ``partition_for``."""
         self.name = spec.name
-        #: each key is in the partition that its hash says, so no other one is looked at
+        #: each key is in the partition of its hash, so no other one is searched
         self.is_placed = is_placed
         self._freshness = freshness or Freshness()
         self._spec = spec
@@ -108,7 +108,7 @@ class QueryableStore(StoreReads):
         self._partition_for = partition_for
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
         self._encode_key = spec.key.serializer(topic, True)
-        #: serdes are bound when a view has no reader yet
+        #: serdes are bound for the first reader
         self._maker: MakeReader | None = None
 
     def fetch_range(
@@ -120,13 +120,13 @@ class QueryableStore(StoreReads):
         reverse: bool = False,
         partition: int | None = None,
     ) -> Iterator[Any]:
-        """Windows of a key by start, both ends inclusive."""
+        """Yield windows of a key by start, both ends inclusive."""
         span = from_ms, to_ms
         found = self._of_key("fetch_range", partition, key, *span, reverse=reverse)
         return cast("Iterator[Any]", found)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
-        """Rows whose serialised key begins with the prefix: bytes, or text where keys are text.
+        """Yield rows whose serialized key begins with the prefix: bytes, or text for text keys.
 
         Raises StoreArgumentError for a prefix of another type.
         """
@@ -134,23 +134,23 @@ class QueryableStore(StoreReads):
 
     @property
     def partitions(self) -> list[int]:
-        """Partitions of the store that can be read here now."""
+        """Return the partitions of the store that can be read here now."""
         return sorted(o.task_id.partition for o in self._local() if is_readable(o))
 
     @property
     def lag(self) -> int:
-        """Offsets of changelogs that local rows lack, over all partitions that a standby has.
+        """Return the changelog offsets that local rows lack, over all partitions of standbys.
 
-        0 where all partitions here are this instance's own.
+        Returns 0 if this instance owns all local partitions.
         """
         return sum(owned.shown_lag or 0 for owned in self._local())
 
     @property
     def age(self) -> timedelta:
-        """How old answers are now: the time since the rows here were last known to be the newest.
+        """Return the current age of results: since the rows here were last known to be the newest.
 
-        Of the oldest partition, where there are several. It is a fraction of a second as long as
-        commits succeed, and grows while the brokers are away or a task starts again after a
+        With several partitions, that of the oldest. It is a fraction of a second as long as
+        commits succeed, and grows while the brokers are unavailable or a task restarts after a
         failure. Records that wait to be processed do not count.
         """
         ages = [self._freshness.age_ms(o) for o in self._local() if is_readable(o)]
@@ -187,7 +187,7 @@ class QueryableStore(StoreReads):
         except StoreAccessError:
             raise
         except Exception:
-            # Looked at only now: most questions are well put, and some are asked very often.
+            # Checked only now: most arguments are valid, and some reads are very frequent.
             check_arguments(self._spec, self._encode_key, read, (key, *arguments), options)
             raise
 
@@ -209,7 +209,7 @@ class QueryableStore(StoreReads):
             return found
         seen = {guess}
         for other in self.partitions:
-            with suppress(StoreUnavailableError):  # then it was not seen
+            with suppress(StoreUnavailableError):  # then it is not searched
                 answer = self.of_partition(other, read)(key, *arguments, **options)
                 is_there, rows = found_rows(answer)
                 if is_there:
@@ -229,7 +229,7 @@ class QueryableStore(StoreReads):
         return self._partition_for(self._encode_key(key), count)
 
     def _check_guess(self, key: Any, seen: Container[int]) -> None:
-        """A row was not found here; raises StoreUnavailableError where it may be elsewhere."""
+        """Handle a missing row; raise StoreUnavailableError if it may be elsewhere."""
         unseen = [p for p in range(self._partition_count() or 0) if p not in seen]
         if unseen:
             raise StoreUnavailableError(
@@ -241,19 +241,19 @@ class QueryableStore(StoreReads):
             )
 
     def of_partition(self, partition: int, read: str) -> Callable[..., Any]:
-        """A read of one partition, by its name.
+        """Return a read of one partition, by its name.
 
-        Raises StoreUnavailableError where the partition is elsewhere or restoring.
+        Raises StoreUnavailableError if the partition is elsewhere or restoring.
         """
         return self._read(self._owner_of(partition), read)
 
     def answer(
         self, partition: int, read: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
     ) -> Answer:
-        """A read of one partition with its positions, both of the same commit.
+        """Read one partition with its positions, both of the same commit.
 
-        Raises StoreUnavailableError where the partition is elsewhere or restoring, and where it
-        went elsewhere while it was read.
+        Raises StoreUnavailableError if the partition is elsewhere or restoring, and if it moved
+        during the read.
         """
         owned = self._owner_of(partition)
         view = self._view(owned)
@@ -277,12 +277,12 @@ class QueryableStore(StoreReads):
 
     def _nowhere(self) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"store {self.name!r}: this instance owns none of its partitions yet; they are with"
-            " other instances, or the group is still being joined"
+            f"store {self.name!r}: this instance owns none of its partitions yet; they are on"
+            " other instances, or it is still joining the group"
         )
 
     def _read(self, owned: OwnedTask, name: str) -> Callable[..., Any]:
-        """A read of the store of one partition, by its name."""
+        """Return a read of the store of one partition, by its name."""
         return self._method(self._view(owned), name)
 
     def _method(self, view: StateView, name: str) -> Callable[..., Any]:
@@ -310,9 +310,9 @@ class QueryableStore(StoreReads):
 
 
 def is_readable(owned: OwnedTask) -> bool:
-    """A task that ran keeps what it committed readable while it starts again.
+    """Return whether committed rows can be read: also while a task restarts after it ran.
 
-    One that has its rows and has not begun is not: nobody knows how new they are.
+    A task that has restored its rows and has not run cannot be read: their age is unknown.
     """
     return owned.current_ms is not None or owned.stage is Stage.RUNNING
 
@@ -329,10 +329,10 @@ def _progress(owned: OwnedTask) -> str:
 
 
 class GlobalQueryableStore(QueryableStore):
-    """A global store; every instance has all rows of it. ``partition=`` has no meaning here.
+    """A global store; every instance has all of its rows. ``partition=`` has no meaning here.
 
-    A query sees what the instance has read of the topic so far, whole batches of it. Views of
-    stores in memory cost copying now and then, so they are made from the first query on.
+    A query sees the batches that the instance has completely read so far. Views of in-memory
+    stores need occasional copies, so they are created from the first query on.
     """
 
     def __init__(
@@ -362,7 +362,7 @@ class GlobalQueryableStore(QueryableStore):
                 " try again"
             )
         owned = OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)
-        owned.current_ms = self._freshness.now_ms()  # but for brokers that are away
+        owned.current_ms = self._freshness.now_ms()  # except for unavailable brokers
         return {task.task_id: owned}
 
 

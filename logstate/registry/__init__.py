@@ -1,5 +1,6 @@
-"""What is asked of a schema registry: ids of schemas, schemas of ids, and how refusals are told.
+"""Schema registries: ids of schemas, schemas of ids, and the errors for refusals.
 
-Imports contracts only. Start with `schema_registry`: the seam, which any object may stand behind.
-`client` makes Confluent's client, `schema_ids` remembers what was read, `subjects` what is written.
+Imports contracts only. Start with `schema_registry`: the protocol, which any object may implement.
+`client` creates Confluent's client, `schema_ids` caches schemas for reading, `subjects` for
+writing.
 """

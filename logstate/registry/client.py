@@ -1,4 +1,4 @@
-"""The client of a schema registry, made of what a serde is told: the one module that imports it."""
+"""The client of a schema registry, created from a serde's argument; the only module with it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _mocks: dict[str, Any] = {}
 def registry_of(
     registry: str | Mapping[str, Any] | Registry, schema_type: str = "AVRO"
 ) -> Registry:
-    """The registry that a URL, a client configuration or a ready object stands for.
+    """Return the registry for a URL, a client configuration or a ready object.
 
-    ``schema_type`` is the registry's word for what is kept in it: AVRO, JSON or PROTOBUF. Raises
-    ConfigError where there is no usable URL, ImportError where the client is not installed.
+    ``schema_type`` is the registry's name for the kind of schemas: AVRO, JSON or PROTOBUF. Raises
+    ConfigError without a usable URL, ImportError if the client is not installed.
     """
     if not isinstance(registry, (str, Mapping)):
         return registry
@@ -33,11 +33,11 @@ def registry_of(
             "A schema registry needs its client: pip install 'logstate[registry]'."
         ) from error
     url = str(config["url"])
-    # Through Any: the published stubs are of an older client.
+    # Through Any: the published stubs are those of an older client.
     client_class: Any = schema_registry.SchemaRegistryClient
     new_client: Callable[[dict[str, Any]], Any] = client_class.new_client
     if url.startswith("mock://"):
-        # The client's mock forgets everything with its object; two serdes of one application
+        # The client's mock loses everything with its object; two serdes of one application
         # must see the same registry, as they would with a server.
         client = _mocks.get(url) or _mocks.setdefault(url, new_client(config))
     else:

@@ -1,10 +1,10 @@
-"""What is known about schema ids: a small cache in front of a schema registry.
+"""A bounded cache of schema ids in front of a schema registry.
 
-The id in front of a record is input from outside: four bytes anybody can write. So what is looked
-up is bounded on both sides. Ids that resolve are kept, the oldest dropped beyond a cap. Ids that
-the registry does not know are remembered for a while too, so that a topic full of garbage asks
-once per id and period instead of once per record. Failures to reach the registry are not
-remembered: the next record asks again.
+The id before a record is external input: four bytes that anybody can write. So lookups are limited
+in both directions. Ids that resolve are kept, the oldest dropped beyond a maximum. Ids that the
+registry does not know are cached for a while too, so that a topic full of garbage causes one
+request per id and period instead of one per record. Failures to reach the registry are not cached:
+the next record tries again.
 
 Invariants:
 
@@ -26,14 +26,14 @@ R = TypeVar("R")
 
 
 class UnknownSchemaError(SerdeError):
-    """The registry answered, and does not know the id."""
+    """The registry responded, and does not know the id."""
 
 
 class SchemaIds(Generic[I, R]):
-    """Ids to whatever ``load`` makes of them, usually a compiled reader.
+    """Maps ids to the results of ``load``, usually a compiled reader.
 
-    ``load`` raises UnknownSchemaError for an id that does not exist; that is remembered for
-    ``missing_ttl_s`` seconds. Everything else it raises passes through.
+    ``load`` raises UnknownSchemaError for an id that does not exist; that is cached for
+    ``missing_ttl_s`` seconds. Its other errors are passed on.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SchemaIds(Generic[I, R]):
         self.found: dict[I, R] = {}
 
     def get(self, schema_id: I) -> R:
-        """What the id stands for; asks the registry where it is not known yet."""
+        """Return the result for an id; call the registry if it is not known yet."""
         known = self.found.get(schema_id)
         return known if known is not None else self._get_slowly(schema_id)
 

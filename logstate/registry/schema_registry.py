@@ -1,8 +1,8 @@
-"""What the Avro serde asks of a schema registry, and how its refusals are explained.
+"""The protocol of a schema registry as serdes use it, and the errors for its refusals.
 
-``Registry`` is the seam, and any object with its methods can be given to the serde. The adapter for
-Confluent's client, which Karapace and Apicurio accept too, is handed a client that
-``logstate.registry.client`` made, so that this module needs no client to be installed.
+Any object with the methods of ``Registry`` can be passed to a serde. The adapter for Confluent's
+client, which Karapace and Apicurio accept too, gets a client from ``logstate.registry.client``, so
+that this module does not need the client to be installed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, RegistryError
 from logstate.registry.schema_ids import UnknownSchemaError
 
-# A registry that never answers must not stop the poll loop for ever; the client's default is to
-# wait without end.
+# A registry that never responds must not stop the poll loop forever; the client's default is to
+# wait without a limit.
 _DEFAULT_CONFIG = {"timeout": 10, "max.retries": 3}
 _MAX_SCHEMA_BYTES = 1_000_000
 _MAX_REFERENCES = 100
 
 
-#: the name under which a schema refers to another, and the subject and version of that one
+#: the name by which a schema refers to another one, and the subject and version of that one
 Import: TypeAlias = tuple[str, str, int]
 
 
@@ -38,39 +38,39 @@ class RegisteredSchema(NamedTuple):
 class Registry(Protocol):
     """A schema registry. All methods may block on the network.
 
-    Raise UnknownSchemaError for what does not exist and RegistryError for everything else.
+    Raise UnknownSchemaError for a missing schema and RegistryError for everything else.
     """
 
     shown_url: str
 
     def register(self, subject: str, text: str) -> int:
-        """The id of this schema under ``subject``, registering it where it is new."""
+        """Return the id of this schema under ``subject``; register it if it is new."""
 
     def lookup(self, subject: str, text: str) -> int:
-        """The id of exactly this schema under ``subject``."""
+        """Return the id of exactly this schema under ``subject``."""
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
-        """The newest schema of ``subject`` with its id."""
+        """Return the newest schema of ``subject`` with its id."""
 
     def fetch(self, schema_id: int | uuid.UUID) -> RegisteredSchema:
-        """The schema of an id, or of a GUID."""
+        """Return the schema of an id, or of a GUID."""
 
     def fetch_version(self, subject: str, version: int) -> RegisteredSchema:
-        """One version of ``subject``, as schema references name it."""
+        """Return one version of ``subject``, for schema references."""
 
 
 @runtime_checkable
 class ImportingRegistry(Registry, Protocol):
-    """A registry that also keeps schemas which import others, as files of Protobuf do."""
+    """A registry that also keeps schemas which import others, like files of Protobuf."""
 
     def bind(
         self, subject: str, text: str, imports: Sequence[Import], *, is_new_allowed: bool
     ) -> tuple[int, int]:
-        """The id and the version of a schema, registered where it is new and may be."""
+        """Return the id and the version of a schema; register it if it is new and allowed."""
 
 
 class ConfluentRegistry:
-    """Confluent's client behind our seam, for schemas of one type: AVRO, JSON or PROTOBUF."""
+    """An adapter for Confluent's client, for schemas of one type: AVRO, JSON or PROTOBUF."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class ConfluentRegistry:
         schema_type: str = "AVRO",
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        #: what the client was made of, and is compared by; may hold secrets
+        #: the client's configuration, for comparisons; may contain secrets
         self._config = config
         self.shown_url = shown_url
         self._client = client
         self._schema_class = schema_class
         self._reference_class = reference_class
         self._type = schema_type
-        # Files of Protobuf are text or compiled; only the compiled ones can be read here.
+        # Files of Protobuf are text or compiled; only compiled ones can be read here.
         self._format = {"fmt": "serialized"} if schema_type == "PROTOBUF" else {}
 
     def __eq__(self, other: object) -> bool:
@@ -160,9 +160,9 @@ def _registered(schema: Any) -> RegisteredSchema:
 
 
 def client_config(registry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The client configuration that a URL or a mapping stands for, with our defaults.
+    """Return the client configuration for a URL or a mapping, with default limits.
 
-    Raises ConfigError where there is no URL.
+    Raises ConfigError without a URL.
     """
     given = {"url": registry} if isinstance(registry, str) else dict(registry)
     url = given.get("url")
@@ -177,7 +177,7 @@ def client_config(registry: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_credentials(url: str) -> str:
-    """The URL as it may be shown.
+    """Return the URL without credentials, for display.
 
     >>> without_credentials("https://me:secret@registry:8081/x")
     'https://registry:8081/x'
@@ -187,7 +187,7 @@ def without_credentials(url: str) -> str:
 
 
 def refusal(status: int, doing: str, shown_url: str, reason: str) -> LogstateError:
-    """The exception for an answer other than success."""
+    """Return the error for an unsuccessful response."""
     if status == 404:
         return UnknownSchemaError(f"The schema registry at {shown_url} could not {doing}: {reason}")
     if status in (401, 403):
@@ -201,16 +201,16 @@ def refusal(status: int, doing: str, shown_url: str, reason: str) -> LogstateErr
             "default, or use another topic, or relax the subject's compatibility level."
         )
     elif status == 422:
-        advice = "The registry finds the schema itself invalid."
+        advice = "The registry considers the schema itself invalid."
     else:
-        advice = "The registry is in trouble; the operation can be repeated."
+        advice = "The registry has a problem; the operation can be repeated."
     return RegistryError(
         f"The schema registry at {shown_url} refused to {doing}: {reason} (HTTP {status}). {advice}"
     )
 
 
 def unreachable(doing: str, shown_url: str, error: BaseException) -> RegistryError:
-    """The exception for no answer at all."""
+    """Return the error for a missing response."""
     return RegistryError(
         f"The schema registry at {shown_url} could not be reached to {doing}: "
         f"{type(error).__name__}: {text_of(error)}. Is it running, and is the URL right?"
@@ -218,10 +218,10 @@ def unreachable(doing: str, shown_url: str, error: BaseException) -> RegistryErr
 
 
 def referenced_schemas(registry: Registry, schema: RegisteredSchema) -> Iterator[str]:
-    """The texts of all schemas that ``schema`` refers to, those without references first.
+    """Yield the texts of all schemas that ``schema`` refers to, those without references first.
 
-    Raises UnknownSchemaError for schemas beyond any sane size, which would only serve to keep
-    this process busy.
+    Raises UnknownSchemaError for unreasonably large schemas, which would only keep this process
+    busy.
     """
     seen: set[tuple[str, int]] = set()
 

@@ -1,4 +1,4 @@
-"""Under which id a serde writes to a topic: the registry is asked once for each subject."""
+"""The schema ids with which a serde writes to topics: one registry call per subject."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ REMEDY = "Register it before the application starts, or allow auto_register=True
 
 
 class Subjects(Generic[B]):
-    """What ``ask`` answered for each ``<topic>-key`` and ``<topic>-value``, from any thread.
+    """The result of ``ask`` for each ``<topic>-key`` and ``<topic>-value``; usable from any thread.
 
-    Raises RegistryError where the registry does not know the schema, and may not be told it;
+    Raises RegistryError if the registry does not know the schema, and registering is not allowed;
     ``remedy`` says what to do then.
     """
 
@@ -29,7 +29,7 @@ class Subjects(Generic[B]):
         self._lock = threading.Lock()
 
     def bind(self, topic: str, is_key: bool) -> B:
-        """The answer for what is written to the keys, or the values, of ``topic``."""
+        """Return the result for writing the keys, or the values, of ``topic``."""
         subject = f"{topic}-{'key' if is_key else 'value'}"
         with self._lock:
             if subject not in self._bound:
@@ -41,6 +41,6 @@ class Subjects(Generic[B]):
             return self._ask(subject)
         except UnknownSchemaError as error:
             raise RegistryError(
-                f"There is no such schema under the subject {subject!r}: {text_of(error)}."
+                f"The schema does not exist under the subject {subject!r}: {text_of(error)}."
                 f" {self._remedy}."
             ) from error

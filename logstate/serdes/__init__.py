@@ -1,8 +1,8 @@
-"""Serdes: Python objects as the bytes on topics and in stores, and back.
+"""Serdes: convert Python objects to the bytes on topics and in stores, and back.
 
 Imports contracts and the registry. Start with `built_in`: the serdes to choose from, and how a
-declaration such as ``value=Click`` becomes one. JSON, Avro, Protobuf and windowed keys have modules
-of their own, and so has what foreign-key and outer joins write. The names below are public.
+declaration such as ``value=Click`` is resolved. JSON, Avro, Protobuf, windowed keys, and the
+formats of foreign-key and outer joins have their own modules. The names below are public.
 """
 
 from logstate.contracts.serde import Deserializer, Serde, Serializer

@@ -6,14 +6,14 @@ schema. With a registry they are framed as Confluent's serializers do it::
     0x00 | 4 bytes schema id, big-endian | Avro body        written and read
     0x01 | 16 bytes schema GUID          | Avro body        read only
 
-so every record names the schema it was written with. It is resolved into the declared one, which
-is why a store or a topic may hold records of many versions. The newer framing that keeps the id in
-a record header instead is not readable here, because a serde sees no headers; it is refused.
+Every framed record names the schema it was written with, and the serde resolves it into the
+declared one, so a store or a topic may hold records of many versions. The newer framing that keeps
+the id in a record header is refused, because a serde does not see headers.
 
 Schemas are registered at the first record under ``<topic>-key`` or ``<topic>-value``; with
 ``auto_register=False`` they are looked up there and have to exist.
 
-Errors never contain the value: keys and values do not belong into logs.
+Errors never contain the value: keys and values do not belong in logs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _FRAME = struct.Struct(">BI")
 # reader. Longer records of such schemas are read in Python, which raises RecursionError instead.
 _MAX_NATIVE_BYTES = 512
 MAX_EMPTY_ITEMS = 100_000
-# fastavro takes and gives these as they are; msgspec must not turn them into text.
+# fastavro takes and returns these unchanged; msgspec must not turn them into text.
 _NATIVE_TYPES = (
     bytes,
     bytearray,
@@ -103,23 +103,22 @@ _NATIVE_TYPES = (
 class AvroSerde(Serde[T]):
     r"""Objects as Avro.
 
-    - ``schema``: JSON text, a dict, or a primitive's name. None, with a registry only: what is
-      written takes the newest schema of the subject, what is read keeps its writer's schema.
+    - ``schema``: JSON text, a dict, or a primitive's name. None, with a registry only: records are
+      written with the newest schema of the subject and read with the schema of their writer.
     - ``registry``: a URL (``mock://name`` is shared inside the process and needs no server), a
       mapping with the settings of Confluent's client, or an object with the methods of
       ``logstate.registry.schema_registry.Registry``. None: the bare body with a fixed schema.
     - ``type_``: dict, or the msgspec.Struct or dataclass to convert records into.
     - ``auto_register``: whether writing may add a schema to the registry.
-    - ``branch_names``: read a record of a union with several records as ``(full name, dict)``, as
-      it may always be written. Without, a dict that has the fields of two of them cannot be written
-      back, since nothing tells which it was.
-    - ``max_empty_items``: how many array items that take no bytes (null, empty records) one record
+    - ``branch_names``: read a record of a union with several records as ``(full name, dict)``,
+      which writing always accepts. Without it, a dict that has the fields of two of them cannot be
+      written back, because its branch is unknown.
       may have; a count of five bytes could mean billions. More are refused before they are read.
 
     Raises SerdeError for an invalid schema, ConfigError for an unusable registry setting. The
     callables raise SerdeError for a value that does not have the types of the schema, with the path
-    of the field (nothing is cut, or put into a time zone), and for bytes that do not decode;
-    RegistryError while the registry cannot be asked.
+    of the field (values are not truncated and get no time zone), and for bytes that do not decode;
+    RegistryError while the registry is unavailable.
 
     >>> clicks = AvroSerde({"type": "record", "name": "Click", "fields": [
     ...     {"name": "page", "type": "string"}, {"name": "at", "type": "long"}]})
@@ -142,7 +141,7 @@ class AvroSerde(Serde[T]):
     ) -> None:
         if branch_names and type_ not in (dict, Any):
             raise SerdeError(
-                "branch_names=True gives (name, dict), which is no "
+                "branch_names=True returns (name, dict), which cannot be converted into "
                 f"{getattr(type_, '__name__', type_)}: leave out type=, or branch_names="
             )
         if schema is None and registry is None:
@@ -169,7 +168,7 @@ class AvroSerde(Serde[T]):
 
         def serialize(value: T) -> bytes:
             nonlocal write
-            if write is None:  # The first record: only now is the network needed.
+            if write is None:  # Connect to the registry only at the first record.
                 schema_id, parsed = self._subjects.bind(topic, is_key)
                 write = _writer(parsed, _FRAME.pack(0, schema_id), self.type, is_key=is_key)
             return write(value)
@@ -204,7 +203,7 @@ class AvroSerde(Serde[T]):
         return deserialize
 
     def register(self, topic: str, is_key: bool) -> int:
-        """The schema's id for ``topic``, registered now instead of at the first record."""
+        """Register the schema for ``topic`` now instead of at the first record; return its id."""
         if self.registry is None:
             raise SerdeError("This Avro serde has no registry to register its schema in.")
         return self._subjects.bind(topic, is_key)[0]
@@ -219,13 +218,13 @@ class AvroSerde(Serde[T]):
         }
 
     def same_by(self) -> Any:
-        # As JSON, where 1 and true differ: a default of the one is not that of the other.
+        # As JSON, where 1 and true differ: as defaults they are not equal.
         schema = msgspec.json.encode(self.schema, order="sorted")
         options = self.auto_register, self.branch_names, self.max_empty_items
         return schema, self._text if self.registry else "", self.registry, self.type, options
 
     def _ask(self, subject: str) -> tuple[int, Parsed]:
-        """The id and schema to write with."""
+        """Return the id and the schema to write with."""
         registry = self.registry
         assert registry is not None
         if self.schema is None:
@@ -238,7 +237,7 @@ class AvroSerde(Serde[T]):
         assert self.registry is not None
         registered = self.registry.fetch(schema_id)
         writer = _parse_registered(self.registry, registered)
-        # Resolving costs twice as much as reading, so it is left out where nothing differs.
+        # Resolving costs twice as much as reading, so it is left out where the schemas are equal.
         into = None if self._parsed is None or writer == self._parsed else self._parsed
         name = f" (written with schema id {schema_id})"
         start = 5 if isinstance(schema_id, int) else 17
@@ -267,7 +266,7 @@ def avro(
     branch_names: bool = False,
     max_empty_items: int = MAX_EMPTY_ITEMS,
 ) -> AvroSerde[Any]:
-    """Avro with this schema, with a registry, or both; see ``AvroSerde``."""
+    """Return an Avro serde with this schema, with a registry, or with both; see ``AvroSerde``."""
     return AvroSerde(
         schema,
         registry=registry,
@@ -294,13 +293,13 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
     for text in referenced_schemas(registry, schema):
         _parse(schema_and_text(text)[0], named)
     parsed = _parse(schema_and_text(schema.text)[0], named)
-    # A name that is not defined here hides what is behind it from the checks of values, and at the
-    # top, in a union of what a topic may hold, from the library too.
+    # An undefined name hides the type behind it from the checks of values, and, in a union at the
+    # top level (as for a topic with several record types), from the library too.
     return _parse(self_contained(parsed, named), {}) if schema.references else parsed
 
 
 def _with_native_defaults(parsed: Parsed, *, branch_names: bool, is_read: bool) -> Parsed:
-    """The schema with its defaults as values, for a reader or writer to fill in."""
+    """Return the schema with its defaults as values, for a reader or writer to fill in."""
     if parsed is None:
         return None
     copy = NativeDefaults(parsed, _read_leaf, branch_names=branch_names, is_read=is_read)
@@ -308,8 +307,8 @@ def _with_native_defaults(parsed: Parsed, *, branch_names: bool, is_read: bool) 
 
 
 def _read_leaf(schema: Any, value: Any) -> Any:
-    """What is read of a value that was written without its logical type."""
-    plain = {part: told for part, told in schema.items() if part != "logicalType"}
+    """Return the value that reading returns for a value written without its logical type."""
+    plain = {part: given for part, given in schema.items() if part != "logicalType"}
     data = io.BytesIO()
     fastavro.schemaless_writer(data, plain, value)
     data.seek(0)
@@ -332,7 +331,7 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
         if is_key:
             value = _in_order(value)
         try:
-            # Strict: a field that the schema does not have would be lost without a word.
+            # Strict: a field that the schema does not have would be dropped silently.
             write(out, filled, value, strict_allow_default=True)
         except Exception:  # noqa: BLE001  it raises whatever the value's own methods raise
             # Without the cause: fastavro's messages quote the value.
@@ -349,14 +348,14 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
                 raise not_the_same(declared, found)
         data = out.getvalue()
         if read_back is not None and len(data) > _MAX_NATIVE_BYTES:
-            read_back(data)  # Nested too deeply to be read again? Then it must not be written.
+            read_back(data)  # Raises if it is nested too deeply to be read again.
         return data
 
     return serialize
 
 
 def _in_order(value: Any) -> Any:
-    """With the entries of maps by their names: equal keys must be equal bytes.
+    """Return the value with the entries of maps sorted by name: equal keys must be equal bytes.
 
     Fields of records are written in the schema's order anyway.
     """
@@ -413,7 +412,7 @@ def _reader(
 
 
 def _misfit(value: Any, parsed: Parsed, check: Callable[[Any], None]) -> SerdeError:
-    """Which field does not fit; found by validating again, which is too slow for every record."""
+    """Find the field that does not fit by validating again, which is too slow for every record."""
     found = misfit_of(value, parsed)
     if found is not None:
         detail = printable(f"{schema_name(parsed)}{found[0]} {found[1]}")
@@ -424,7 +423,7 @@ def _misfit(value: Any, parsed: Parsed, check: Callable[[Any], None]) -> SerdeEr
         check(value)
     except ValidationError as error:
         where = "; ".join(map(_mismatch, error.errors))
-    except SerdeError as error:  # it has the field, of a Decimal with too many digits say
+    except SerdeError as error:  # it names the field, for example a Decimal with too many digits
         return error
     except Exception:  # noqa: BLE001  the validator trips over what the writer tripped over
         try:
@@ -447,8 +446,8 @@ def _mismatch(found: Any) -> str:
 
 
 class _CallableModule(types.ModuleType):
-    """Importing ``logstate.serdes.avro`` puts this module where the public name ``avro`` was, so
-    the module answers a call as the function does.
+    """A module that can be called: importing ``logstate.serdes.avro`` puts it where the public
+    function ``avro`` was, so a call of the module calls the function.
     """
 
     def __call__(self, *arguments: Any, **options: Any) -> AvroSerde[Any]:

@@ -1,7 +1,7 @@
-"""Whether Avro that was written with one schema is read with another: Avro's own rules.
+"""Compare two Avro schemas by Avro's own rules: can the new one read what the old one wrote?
 
-The rules are those of the package ``avro`` (Avro specification, *Schema Resolution*). They hold
-where a reader knows the writer's schema, which rows without a registry's id do not tell.
+The rules are those of the package ``avro`` (Avro specification, *Schema Resolution*). They apply
+only if the reader knows the writer's schema, which rows without a registry id do not contain.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ except ImportError as error:
     ) from error
 
 _NOT_RESOLVED = (
-    "By Avro's rules rows that are there cannot be read with the new schema: {why}. Add fields with"
-    " a default only, and keep types"
+    "By Avro's rules the stored rows cannot be read with the new schema: {why}. Add only fields"
+    " that have a default, and keep the types"
 )
-_RESOLVED = "Rows that are there are read by Avro's rules, with the schema that they name"
+_RESOLVED = "The stored rows are read by Avro's rules, with the schema that they name"
 _UNNAMED = (
     "Rows without a registry do not say which schema wrote them, and would be read as the new one."
     " Keep the schema, or use a registry and a store of another name"
 )
 _OTHER_LOGIC = (
-    "The bytes of a logical type stay, but stand for another value. Keep it, or add another field"
+    "The bytes of a logical type stay, but mean another value. Keep it, or add another field"
 )
 
 
 def avro_changes(
     subject: str, part: str, stored: Any, declared: Any, *, rows_name_their_schema: bool
 ) -> list[Change]:
-    """What changed from the writer's schema to the reader's; nothing if only words did."""
+    """Return the changes from the writer's schema to the reader's; none if only words changed."""
     writer, reader = _parsed(stored), _parsed(declared)
     is_alike = writer.canonical_form == reader.canonical_form
     other_logic = list(_Logic(stored, declared).differences(part, stored, declared))
@@ -61,7 +61,7 @@ def avro_changes(
 
 
 class _Logic:
-    """Compares logical types, which canonical forms and Avro's own rules leave out."""
+    """Compares logical types, which canonical forms and Avro's own rules ignore."""
 
     def __init__(self, stored: Any, declared: Any) -> None:
         self._named = ({}, {})  # type: tuple[dict[str, Any], dict[str, Any]]
@@ -73,7 +73,7 @@ class _Logic:
     def differences(
         self, place: str, stored: Any, declared: Any
     ) -> Iterator[tuple[str, str | None, str | None]]:
-        """Where they differ, with both sides."""
+        """Yield each place where they differ, with both sides."""
         if isinstance(stored, list) or isinstance(declared, list):
             before, after = (one if isinstance(one, list) else [one] for one in (stored, declared))
             branches = {_branch(one): one for one in after}
@@ -123,7 +123,7 @@ def _note_names(schema: Any, named: dict[str, Any]) -> None:
 
 
 def _branch(schema: Any) -> str:
-    """What tells a branch of a union from the others."""
+    """Return the name that identifies a branch of a union."""
     if isinstance(schema, Mapping):
         kind = str(schema.get("name", schema["type"]))
         return kind.rpartition(".")[2]
@@ -138,8 +138,8 @@ def _field_names(field: Mapping[str, Any]) -> Iterator[str]:
 def _logic_of(schema: Mapping[str, Any]) -> str | None:
     if "logicalType" not in schema:
         return None
-    told = [f"{part} {schema[part]}" for part in ("precision", "scale") if part in schema]
-    return " ".join([str(schema["logicalType"]), *told])
+    parameters = [f"{part} {schema[part]}" for part in ("precision", "scale") if part in schema]
+    return " ".join([str(schema["logicalType"]), *parameters])
 
 
 def _parsed(schema: Any) -> Any:

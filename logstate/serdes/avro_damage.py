@@ -1,9 +1,9 @@
 r"""Refusing damaged Avro bytes that the fast reader accepts.
 
-*Indices.* An enum is written as the index of its symbol, a union's value behind the index of its
-branch. The reader takes both straight to a Python list, where -1 is the last element: damaged bytes
-become a good record, which every other implementation refuses. Looking at each index afterwards is
-not possible, the value does not show it. So the reader is handed a schema whose lists have no
+*Indices.* An enum is written as the index of its symbol, a union's value follows the index of its
+branch. The reader uses both as indices of a Python list, where -1 is the last element, so it reads
+damaged bytes as a valid record that every other implementation refuses. The value does not show the
+index, so it cannot be checked afterwards. Instead, the reader gets a schema whose lists have no
 negative elements: symbols as a dictionary, branches as a list that is looked up like one.
 
 >>> parsed = {"type": "enum", "name": "Size", "symbols": ["S", "M"]}
@@ -11,9 +11,9 @@ negative elements: symbols as a dictionary, branches as a list that is looked up
 {0: 'S', 1: 'M'}
 
 *Numbers.* A long takes at most ten bytes, and the tenth only holds one bit. The reader does not
-look: it takes damaged bytes with more for some other number. Checking every record would cost more
-than reading it, so only records with ten such bytes in a row are walked through; nothing else than
-damage has those, but for text beyond ASCII.
+check that: it reads longer damaged bytes as some other number. Checking every record would cost
+more than reading it, so only records with ten such bytes in a row are checked; apart from damaged
+records, only text beyond ASCII has those.
 
 >>> check = varint_check({"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]})
 >>> check(b"\x81" * 9 + b"\x01", 0)
@@ -39,7 +39,7 @@ from logstate.serdes.avro_schema import (
     Schema,
 )
 
-#: skips one value: bytes, position -> position behind it
+#: skips one value: bytes, position -> position after it
 _Skip: TypeAlias = "Callable[[bytes, int], int]"
 Check = Callable[[Any, str], None]
 
@@ -49,15 +49,15 @@ _LONG_BYTES = 10
 #: the logical type of decimals in the reader's copy of a schema
 BOUNDED_DECIMAL = "logstate-decimal"
 _MAX_BYTES = "logstate:max_bytes"
-#: some writers fill up a decimal with bytes of its sign
+#: some writers pad a decimal with bytes of its sign
 _DECIMAL_PADDING = 16
 _INT32 = range(-(2**31), 2**31)
 
 
 def strict_indices(schema: Any) -> Any:
-    """A copy of a parsed schema for the reader, and for nothing else.
+    """Return a copy of a parsed schema that only the reader may use.
 
-    The branches of a union at the top stay a plain list: the reader parses it anew each time.
+    The branches of a union at the top stay a plain list: the reader parses it again each time.
     """
     copy = _StrictCopy()
     if isinstance(schema, list):
@@ -80,7 +80,7 @@ class _StrictCopy(ParsedCopy):
 
 
 def bounded_decimal(read: Callable[..., Any]) -> Callable[..., Any]:
-    """A reader of decimals that refuses bytes far beyond the precision, before it reads them.
+    """Return a reader of decimals that refuses bytes far beyond the precision before reading them.
 
     Reading a decimal takes time that grows with the square of its bytes: 100 kB take seconds.
     """
@@ -98,14 +98,14 @@ def bounded_decimal(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decimal_bytes(precision: int) -> int:
-    """The bytes of the largest number with so many digits, and its sign."""
+    """Return the number of bytes of the largest number with so many digits, and its sign."""
     return int(precision * math.log2(10) + 1) // 8 + 1
 
 
 def _branches(branches: list[Any]) -> list[Any]:
-    """A list for iteration, a dictionary for indices, without a Python function in between.
+    """Return a list for iteration, a dictionary for indices, without a Python function in between.
 
-    The compiled reader adds the length to a negative index before it asks: hence none is told.
+    The compiled reader adds the length to a negative index before the lookup, so the length is 0.
     """
     look_up = dict(enumerate(branches)).__getitem__
     members = {"__getitem__": staticmethod(look_up), "__len__": lambda _: 0}
@@ -113,7 +113,7 @@ def _branches(branches: list[Any]) -> list[Any]:
 
 
 class _LeastBytes(AvroWalk[int]):
-    """The least bytes that a value takes; an array or a map ends with a byte."""
+    """The minimum number of bytes of a value; an array or a map ends with a byte."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class _LeastBytes(AvroWalk[int]):
         return int(schema.get("size", _FIXED_BYTES.get(schema["type"], 1)))
 
     def record(self, name: str, fields: Callable[[], list[tuple[str, int]]]) -> int:
-        self.named[name] = 1  # inside itself it is behind an index or a count
+        self.named[name] = 1  # inside itself it follows an index or a count
         self.named[name] = sum(size for _, size in fields())
         return self.named[name]
 
@@ -139,10 +139,10 @@ class _LeastBytes(AvroWalk[int]):
 
 
 def empty_items_check(schema: Any, max_items: int) -> Callable[[bytes, int], None] | None:
-    """A function that refuses more than ``max_items`` array items that take no bytes.
+    """Return a function that refuses more than ``max_items`` array items that take no bytes.
 
-    Such items are null, a fixed of size 0, and records of these: a count of five bytes makes
-    billions of them. None where the schema has no such arrays; every other item takes a byte.
+    Such items are null, a fixed of size 0, and records of these: a count of five bytes can mean
+    billions of them. Return None if the schema has no such arrays; every other item takes a byte.
     """
     sizes = _LeastBytes()
     sizes.of(schema)
@@ -151,7 +151,7 @@ def empty_items_check(schema: Any, max_items: int) -> Callable[[bytes, int], Non
 
     def check(data: bytes, start: int) -> None:
         try:
-            _Skips([max_items]).of(schema)(data, start)  # made again: it counts for one record
+            _Skips([max_items]).of(schema)(data, start)  # a new one: it counts for one record
         except (IndexError, KeyError, RecursionError):
             return  # damaged bytes, which the reader refuses
 
@@ -159,10 +159,10 @@ def empty_items_check(schema: Any, max_items: int) -> Callable[[bytes, int], Non
 
 
 def varint_check(schema: Any) -> Callable[[bytes, int], None]:
-    """A function of a record's bytes and where its body starts; raises SerdeError.
+    """Return a function of a record's bytes and the start of its body; it raises SerdeError.
 
-    ``schema`` is as the reader parsed it. Types it only names, without their definition, switch the
-    check off. Bytes that do not decode at all are left to the reader.
+    ``schema`` is as the reader parsed it. Types that it names without a definition switch the check
+    off. Bytes that do not decode at all are left to the reader.
     """
     skip = _Skips().of(schema)
     has_suspects = _SUSPICIOUS.search
@@ -178,7 +178,7 @@ def varint_check(schema: Any) -> Callable[[bytes, int], None]:
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, and the position behind it."""
+    """Return the number at a position, and the position after it."""
     number = 0
     for i in range(_LONG_BYTES):
         byte = data[at + i]
@@ -202,7 +202,7 @@ def _skip_text(data: bytes, at: int) -> int:
 class _Skips(AvroWalk[_Skip]):
     def __init__(self, empty_items_left: list[int] | None = None) -> None:
         super().__init__()
-        #: the items without bytes that may still come, as one number; None: any number
+        #: how many more items without bytes are allowed, in a list of one; None: any number
         self._left = empty_items_left
 
     def leaf(self, schema: Mapping[str, Any]) -> _Skip:
@@ -270,7 +270,7 @@ def _of_blocks(parts: list[_Skip], empty_items_left: list[int] | None) -> _Skip:
                     at = part(data, at)
                     if at > len(data):
                         raise IndexError(at)
-                if at == before:  # and so are all others: the items of one type take no bytes
+                if at == before:  # the same holds for the rest: items of one type take no bytes
                     _count_empty(count - done, empty_items_left)
                     break
 
@@ -283,13 +283,13 @@ def _count_empty(items: int, left: list[int] | None) -> None:
     left[0] -= items
     if left[0] < 0:
         raise SerdeError(
-            "the arrays of the record have more items without bytes than are read, one of them"
+            "the arrays of the record have more items without bytes than the limit, one of them"
             f" {items}. If the writer means it, raise max_empty_items= of avro(...)"
         )
 
 
 def int32_check(schema: Schema) -> Check | None:
-    """A function that refuses values too large for the schema's ``int`` fields, if it has any.
+    """Return a function that refuses values too large for the schema's ``int`` fields, or None.
 
     The fast writer would encode them as longs, which no other reader accepts. The function takes
     the value and a name for it. Unions other than "this or null" are left to the writer, which

@@ -1,9 +1,9 @@
-"""Whether a value has the types of its Avro schema, before it is written as something else.
+"""Check that a value has the types of its Avro schema, before the writer converts it.
 
-The fast writer takes what can be turned into the type: 2.9 becomes the long 2, a naive datetime the
-time that it has in the machine's zone, a text in the place of an array its letters. What cannot be
-read again, such as a text that is no UUID, it writes as it is. So every value is compared with the
-schema, field by field: some 40 ns a field, where writing takes 250.
+The fast writer takes everything that can be converted to the type: 2.9 becomes the long 2, a naive
+datetime the time in the machine's zone, a text in place of an array its letters. It writes some
+values that cannot be read again unchanged, such as a text that is not a UUID. So every value is
+compared with the schema, field by field: some 40 ns per field, where writing takes 250.
 
 >>> check = fit_check({"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]})
 >>> check({"n": 3})
@@ -13,12 +13,12 @@ Traceback (most recent call last):
 logstate.contracts.errors.SerdeError: The value does not fit the Avro schema R: R.n is float,
 expected long. Change the value (int(...), round(...)), or the schema.
 
-A whole number in the place of a float is one, as in Java, where the float has it exactly. What is
-read as an object is given as one: a ``datetime``, a ``UUID``, a list, not the number, the text or
-the tuple that the writer would take as well. What a type rounds by its own unit is rounded: a
-``float`` to 32 bits, ``-millis`` to milliseconds. What the writer itself refuses is left to it, and
-so is which branch of a union a value belongs to, where its fields tell: one that has the fields of
-two branches was of the other perhaps, and is refused unless it comes with a name.
+A whole number in place of a float is accepted if the float holds it exactly, as in Java. A value
+that is read as an object must be given as one: a ``datetime``, a ``UUID``, a list, not the number,
+the text or the tuple that the writer would also take. Rounding by the unit of the type is allowed:
+a ``float`` to 32 bits, ``-millis`` to milliseconds. Values that the writer itself refuses are left
+to it, and so is the choice of a union's branch if the fields identify it: a value that has the
+fields of two branches is ambiguous, and is refused unless it comes with a name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ANOTHER = object()  # a type that no value has
 
 
 class _Misfit(Exception):
-    """Why a value does not fit, and the way to it, innermost first."""
+    """Why a value does not fit, and the path to it, innermost first."""
 
     def __init__(self, why: str, remedy: str = "") -> None:
         self.why = why
@@ -52,9 +52,9 @@ class _Misfit(Exception):
 
 
 class _Part(NamedTuple):
-    """Values of exactly ``sure`` fit, None may; all others are asked about.
+    """Values of exactly ``sure`` fit, None may; all others are passed to ``check``.
 
-    None is asked for by whoever contains the part: a frame less for each level of a tree.
+    The containing part checks for None: this saves a frame for each level of a tree.
     """
 
     sure: Any
@@ -63,16 +63,16 @@ class _Part(NamedTuple):
 
 
 def _anything(_value: Any) -> None:
-    """The writer looks for itself."""
+    """Accept every value: the writer itself checks it."""
 
 
 _UNKNOWN = _Part(_ANOTHER, _anything)
 
 
 def fit_check(schema: Schema) -> Callable[[Any], None]:
-    """A function that raises SerdeError for a value which would come back as another one.
+    """Return a function that raises SerdeError for a value that would be read as another one.
 
-    ``schema`` is as the writer parsed it; the value is one that the writer took.
+    ``schema`` is as the writer parsed it; the value is one that the writer accepted.
     """
     _, check, is_optional = _Fit().of(schema)
     name = schema_name(schema)
@@ -90,7 +90,7 @@ def fit_check(schema: Schema) -> Callable[[Any], None]:
         except RecursionError:
             raise SerdeError(
                 f"The value does not fit the Avro schema {name}: it is nested too deeply to be"
-                " read again. Give what belongs together to records of its own."
+                " read again. Move nested values into separate records."
             ) from None
 
     return check_value
@@ -99,11 +99,11 @@ def fit_check(schema: Schema) -> Callable[[Any], None]:
 class _Fit(AvroWalk[_Part]):
     def __init__(self) -> None:
         super().__init__()
-        #: full name -> its fields; those of a record that is being walked come later
+        #: full name -> its fields; those of a record that is being walked are added later
         self._fields: dict[str, list[tuple[str, Any, _Check, bool]]] = {}
 
     def leaf(self, schema: Mapping[str, Any]) -> _Part:
-        # Named types are defined before they are used; those of other files are the writer's.
+        # Named types are defined before they are used; types of other files are left to the writer.
         return _SCALARS.get(schema["type"], _UNKNOWN)
 
     def record(self, name: str, fields: Callable[[], list[tuple[str, _Part]]]) -> _Part:
@@ -136,7 +136,7 @@ class _Fit(AvroWalk[_Part]):
         if schema["logicalType"] == "decimal" and kind in ("bytes", "fixed"):
             precision, scale = schema["precision"], schema.get("scale", 0)
             return _Part(_ANOTHER, _decimal_check(precision, scale, is_fixed=kind == "fixed"))
-        # One that others registered: the writer's.
+        # A logical type that others registered is left to the writer.
         return _UNKNOWN if kind in ("enum", "fixed", "bytes", "string") else as_kind()
 
 
@@ -146,7 +146,7 @@ def _of_record(fields: list[tuple[str, Any, _Check, bool]]) -> _Check:
             raise _found(value, "a record")
         get = value.get
         for name, sure, check_field, is_optional in fields:
-            item = get(name, sure)  # a field that is not there has a default
+            item = get(name, sure)  # a missing field has a default
             if type(item) is not sure and item is not sure:
                 if item is None and is_optional:
                     continue
@@ -220,16 +220,16 @@ class _Alike:
     def add(
         self, name: str, fields: list[tuple[str, Any, _Check, bool]] | None, check: _Check
     ) -> None:
-        """One more; a map has any fields."""
+        """Add a branch; a map has any fields."""
         self._branches.append((name, fields, check))
 
     @property
     def is_sure(self) -> bool:
-        """Whether a dict can be of one branch only."""
+        """Whether a dict can belong to only one branch."""
         return len(self._branches) < 2
 
     def unless_alike(self, check: _Check) -> _Check:
-        """What checks a value that has the fields of one branch at most, or a name."""
+        """Return a check of values that have the fields of one branch at most, or a name."""
 
         def check_value(value: Any) -> None:
             check(value)
@@ -238,7 +238,7 @@ class _Alike:
                 if len(names) > 1:
                     raise _Misfit(
                         f"has the fields of {' and of '.join(names)}, which are both in its union;"
-                        f" it would be written as {names[0]}, whichever it was",
+                        f" it would always be written as {names[0]}",
                         f"Name the branch: ({names[-1]!r}, value). avro(..., branch_names=True)"
                         " reads it with its name",
                     )
@@ -339,7 +339,7 @@ _SCALARS |= {"enum": _SCALARS["string"], "fixed": _SCALARS["bytes"]}
 def _refuse_naive(value: Any) -> None:
     if isinstance(value, datetime.datetime) and value.utcoffset() is None:
         raise _Misfit(
-            "is a datetime without a time zone, which would be taken for a time in the zone of the"
+            "is a datetime without a time zone, which would be read as a time in the zone of the"
             " machine",
             "Say which zone it is in (datetime.now(UTC), value.replace(tzinfo=...)), or declare"
             ' "local-timestamp-millis" or "-micros", which have none',
@@ -383,10 +383,11 @@ def _check_uuid(value: Any) -> None:
 
 
 def _decimal_check(precision: int, scale: int, *, is_fixed: bool) -> _Check:
-    """The writer counts what is written of a number, and a reader what its type then makes of it:
-    123.4 has four digits, and is 12340 where two stand behind the point.
+    """Return a check of decimals.
 
-    Of -0.00, which rounding makes of -0.001, it makes -0.02 where the type is fixed.
+    The writer counts the digits of the given number, a reader those of the value in the type's
+    scale: 123.4 has four digits, and is 12340 where the scale is two. The writer turns -0.00, to
+    which -0.001 is rounded, into -0.02 if the type is fixed.
     """
 
     def check(value: Any) -> None:
@@ -396,7 +397,7 @@ def _decimal_check(precision: int, scale: int, *, is_fixed: bool) -> _Check:
         if is_fixed and sign and not value:
             raise _Misfit("is a Decimal of minus zero, which no Avro has", "Add 0 to it: value + 0")
         if not isinstance(exponent, int):
-            raise _Misfit("is a Decimal that is no number", "A decimal has no NaN and no infinity")
+            raise _Misfit("is a Decimal that is not a number", "A decimal has no NaN or infinity")
         if -exponent > scale:
             why = f"is a Decimal with {-exponent} digits behind the point, and its type has {scale}"
             raise _Misfit(why, "Round it (quantize), or declare a larger scale")

@@ -1,4 +1,4 @@
-"""Why the Avro writer refuses a value, where its validator does not say it."""
+"""Explain why the Avro writer refuses a value in cases where its validator does not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LARGEST_DOUBLE = sys.float_info.max
 
 
 def misfit_of(value: Any, parsed: Schema) -> tuple[str, str] | None:
-    """Why the writer cannot write a value, where its validator does not say it, and the way to it.
+    """Return the path to the part that the writer cannot write, and why; None for other reasons.
 
-    That is a field that is missing or too many, a key of a map that is not text, a text that UTF-8
-    cannot encode, and a whole number that no float has. None: it is something else.
+    Covers a field that is missing or unknown, a key of a map that is not text, a text that UTF-8
+    cannot encode, and a whole number outside the range of floats.
 
     >>> optional = {"name": "n", "type": ["null", "long"]}
     >>> misfit_of({}, {"type": "record", "name": "R", "fields": [optional]})
@@ -63,7 +63,7 @@ class _Refused:
         return None
 
     def _of_union(self, branches: list[Schema], value: Any, way: str) -> tuple[str, str] | None:
-        """Where no branch of the value's kind takes it, why the first of them does not."""
+        """If no branch of the value's kind accepts it, return why the first of them does not."""
         if type(value) is tuple and len(value) == 2:
             value = value[1]
         found = [self.of(one, value, way) for one in branches if self._is_of_kind(one, value)]

@@ -1,4 +1,4 @@
-"""What can be told about an Avro schema before the first record, without an Avro library."""
+"""Functions on Avro schemas that need no Avro library and no record."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def schema_and_text(schema: Schema) -> tuple[Schema, str]:
 
 
 class AvroWalk(ABC, Generic[T]):
-    """Makes something of a schema, of its parts first; a subclass says what, of each kind.
+    """Walks a schema and computes a result from the results of its parts, by kind of type.
 
-    Names are resolved as the specification says. A record may contain itself: whoever makes one
-    gets a function that goes on to its fields, and first says what its name stands for meanwhile.
+    Names are resolved as the specification says. A record may contain itself, so ``record`` gets a
+    function that walks its fields, and first sets the result for its name in ``named``.
     """
 
     def __init__(self) -> None:
-        #: what names stand for
+        #: full name -> result
         self.named: dict[str, T] = {}
 
     @abstractmethod
     def leaf(self, schema: Mapping[str, Any]) -> T:
-        """Of a primitive, an enum, a fixed."""
+        """Return the result for a primitive, an enum or a fixed."""
 
     @abstractmethod
     def record(self, name: str, fields: Callable[[], list[tuple[str, T]]]) -> T: ...
@@ -63,20 +63,20 @@ class AvroWalk(ABC, Generic[T]):
     def union(self, branches: list[Schema], parts: list[T]) -> T: ...
 
     def unknown(self, name: str) -> T:
-        """Of a name that was not defined before; another file may."""
+        """Return the result for a name without a definition; another file may define it."""
         return self.leaf({"type": name})
 
     def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], T]) -> T:
-        """Of a schema with a logical type; by itself what its kind makes."""
+        """Return the result for a schema with a logical type; by default that of its kind."""
         del schema
         return as_kind()
 
     def reference(self, name: str) -> T:
-        """Of the full name of a type."""
+        """Return the result for the full name of a type."""
         return self.named[name] if name in self.named else self.unknown(name)
 
     def of(self, schema: Schema, namespace: str = "") -> T:
-        """What is made of a schema; ``namespace`` is that of the type around it."""
+        """Return the result for a schema; ``namespace`` is that of the enclosing type."""
         if isinstance(schema, list):
             return self.union(schema, [self.of(branch, namespace) for branch in schema])
         if isinstance(schema, str):
@@ -120,10 +120,10 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> str:
 
 
 def self_contained(parsed: Schema, named: Mapping[str, Schema]) -> Schema:
-    """A parsed schema in which no name stands for a type of another file any more.
+    """Return a parsed schema with no references to types of other files.
 
-    ``named`` has those types by their full names, parsed as well. Each is put where it is named
-    first, as a schema in one file has it.
+    ``named`` has those types by their full names, parsed as well. Each one is inserted at its first
+    reference, as in a schema in one file.
 
     >>> city = {"type": "record", "name": "a.City", "fields": [{"name": "id", "type": "long"}]}
     >>> self_contained(["null", "a.City"], {"a.City": city}) == ["null", city]
@@ -154,32 +154,32 @@ def _with_types(schema: Schema, named: Mapping[str, Schema], seen: set[str]) -> 
 class ParsedCopy:
     """A copy of a schema as fastavro parsed it, in which a subclass changes parts.
 
-    Every dict is copied once, so that a named type and the references to it stay one.
+    Every dict is copied once, so a named type and the references to it stay the same object.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, Any] = {}
 
     def union(self, branches: list[Any]) -> list[Any]:
-        """The copy of a union, of the copies of its branches."""
+        """Return the copy of a union, given the copies of its branches."""
         return branches
 
     def changed(self, copy: dict[str, Any], original: Mapping[str, Any]) -> None:
-        """Change the copy of a dict, whose parts are copied already."""
+        """Change the copy of a dict, whose parts are already copied."""
 
     def of_whole(self, schema: Schema) -> Schema:
-        """The copy of a schema that a reader or writer gets."""
+        """Return the copy of a schema that a reader or writer gets."""
         copy = self.of(schema)
         if isinstance(copy, Mapping) and _PARSED not in copy:
-            # Only of a record does the library note that it is parsed. What is not noted, it
-            # parses at each record, and refuses what is changed here.
+            # The library marks only records as parsed. It parses an unmarked schema again at each
+            # record, and refuses what is changed here.
             every = self._known.values()
             named = {one["name"]: one for one in every if one.get("type") in _NAMED_KINDS}
             copy = {**copy, _PARSED: True, _NAMED_TYPES: named}
         return copy
 
     def of(self, schema: Schema) -> Schema:
-        """The copy of a part."""
+        """Return the copy of a part."""
         if id(schema) in self._known:
             return self._known[id(schema)]
         if isinstance(schema, list):
@@ -203,11 +203,10 @@ class NativeDefaults(ParsedCopy):
     """A copy whose defaults are values, as a reader returns them.
 
     A schema has defaults in JSON: bytes as a text of the code points 0 to 255, a decimal as such
-    bytes, a date as its number of days. fastavro returns them as they are in the schema, and the
-    same list or dict for each record. ``read_leaf`` returns what is read of a value without its
-    logical type, by the schema that has it; ``branch_names``: records of a union as (name, dict).
-    ``is_read``: for a reader, where each record gets a list or dict of its own; a writer takes no
-    other fields than plain dicts.
+    bytes, a date as its number of days. fastavro returns them unchanged, and the same list or dict
+    for each record. ``read_leaf(schema, value)`` returns what is read of a value that was written
+    without its logical type; ``branch_names``: records of a union as (name, dict). ``is_read``: for
+    a reader, where each record gets its own list or dict; a writer takes only plain dicts.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class NativeDefaults(ParsedCopy):
         self._is_read = is_read
 
     def changed(self, copy: dict[str, Any], original: Mapping[str, Any]) -> None:
-        """Fields alone have a default that is a value; an enum's is a symbol."""
+        """Fill in defaults of fields; the default of an enum is a symbol, which stays."""
         for place, field in enumerate(original.get("fields", ())):
             if "default" in field:
                 default = self._of_field(field)
@@ -243,7 +242,7 @@ class NativeDefaults(ParsedCopy):
         try:
             return self.value_of(field["type"], field["default"])
         except (ValueError, TypeError, KeyError, SerdeError) as error:
-            # Like the library, which does not look at every default, until it is needed.
+            # Like the library, report a wrong default only when it is needed.
             return SerdeError(
                 f"the default of the Avro field {field['name']!r} is not a value of its type"
                 f" ({schema_name(field['type'])}): {text_of(error)}."
@@ -251,7 +250,7 @@ class NativeDefaults(ParsedCopy):
             )
 
     def value_of(self, schema: Schema, default: Any) -> Any:
-        """The value of a default in JSON. Raises ValueError where it does not have the type."""
+        """Return the value of a default in JSON. Raise ValueError if it does not have the type."""
         if isinstance(schema, list):
             return self._of_union(schema, default)
         if isinstance(schema, str):
@@ -274,14 +273,14 @@ class NativeDefaults(ParsedCopy):
     def _of_record(self, schema: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
         record: dict[str, Any] = {}
         for field in schema["fields"]:
-            told = default.get(field["name"], field.get("default", ...))
-            if told is ...:
+            given = default.get(field["name"], field.get("default", ...))
+            if given is ...:
                 raise ValueError(f"it has no {field['name']!r}")
-            record[field["name"]] = self.value_of(field["type"], told)
+            record[field["name"]] = self.value_of(field["type"], given)
         return record
 
     def _of_union(self, branches: list[Schema], default: Any) -> Any:
-        """Of the first branch that it fits; up to Avro 1.11 that is the first branch."""
+        """Return the value for the first branch that fits; before Avro 1.12, the first branch."""
         known = [
             self._named.get(one, {"type": one}) if isinstance(one, str) else one for one in branches
         ]
@@ -317,7 +316,7 @@ def _made_again(value: Any) -> Any:
 
 
 def _leaf_of(kind: str, schema: Mapping[str, Any], default: Any) -> Any:
-    """The value of a scalar, an enum or a fixed, without its logical type."""
+    """Return the value of a scalar, an enum or a fixed, without its logical type."""
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
     match kind:
         case "null" if default is None:
@@ -340,7 +339,7 @@ def _leaf_of(kind: str, schema: Mapping[str, Any], default: Any) -> Any:
 
 
 def is_lossless(schema: Schema) -> bool:
-    """Whether what is read back always equals what was written.
+    """Return whether reading always returns a value equal to the written one.
 
     A ``float`` keeps 32 of Python's 64 bits, and logical types may round to their unit, so objects
     of such schemas must be read back before they are used again.
@@ -352,7 +351,7 @@ def is_lossless(schema: Schema) -> bool:
 
 
 def is_recursive(parsed: Schema) -> bool:
-    """Whether values of a parsed schema can be nested without end."""
+    """Return whether values of a parsed schema can be nested to any depth."""
     named = parsed.get("__named_schemas", {}) if isinstance(parsed, Mapping) else {}
 
     def visit(schema: Schema, above: frozenset[str]) -> bool:

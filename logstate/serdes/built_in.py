@@ -1,7 +1,7 @@
-"""The serdes to choose from, and how a declaration such as ``value=Click`` becomes one.
+"""The built-in serdes, and how a declaration such as ``value=Click`` is resolved to one.
 
-Scalars use the bytes of the Java serializers of the same name, so that JVM programs read what we
-write: ``int64`` is Java's Long, ``int32`` its Integer, ``float64`` its Double (all big-endian),
+Scalars use the bytes of the Java serializers of the same name, so that JVM programs can read them:
+``int64`` is Java's Long, ``int32`` its Integer, ``float64`` its Double (all big-endian),
 ``string`` is UTF-8, ``boolean`` is one byte.
 
 Speed, on one core of a small machine: ``string`` 25 ns each way, ``int64`` 35 ns to encode and
@@ -73,8 +73,8 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
         if type(value) is not exact and not is_same(value):
             raise SerdeError(
                 f"The {name} serde takes {exact.__name__}, found {type_name(value)}: it would"
-                f" not come back as it is. Return {exact.__name__}(...), or declare the type that"
-                " it really has"
+                f" not be read back unchanged. Return {exact.__name__}(...), or declare the type"
+                " that it really has"
             )
         try:
             return pack(value)
@@ -92,12 +92,12 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whole numbers of other libraries come back equal; True would come back as 1."""
+    """Accept whole numbers of other libraries, which are read back equal; True would become 1."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_real(value: Any) -> bool:
-    """A float of other libraries, or a whole number that a float has exactly."""
+    """Accept a float of another library, or a whole number that a float holds exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
@@ -129,8 +129,8 @@ def _deserialize_boolean(data: bytes) -> bool:
 
 
 string: Serde[str] = ScalarSerde("string", str.encode, bytes.decode)
-#: As Java's String: what is no valid UTF-8 is read as U+FFFD, and a lone surrogate is written as
-#: ``?``. What was replaced is lost, and keys of other bytes may become one.
+#: Like Java's String: invalid UTF-8 is read as U+FFFD, and a lone surrogate is written as ``?``.
+#: What was replaced is lost, and two different keys may become equal.
 string_replacing: Serde[str] = ScalarSerde(
     "string", lambda text: text.encode(errors="replace"), lambda data: data.decode(errors="replace")
 )
@@ -141,7 +141,7 @@ float64: Serde[float] = ScalarSerde("float64", *_number("float64"))
 bytes_: Serde[bytes] = ScalarSerde("bytes", bytes.__bytes__, bytes.__bytes__)
 boolean: Serde[bool] = ScalarSerde("boolean", _serialize_boolean, _deserialize_boolean)
 
-#: by format
+#: by name of the format
 SCALAR_SERDES: Mapping[str, Serde[Any]] = {
     one.describe()["format"]: one for one in (string, int64, int32, float64, bytes_, boolean)
 }
@@ -160,25 +160,25 @@ _BY_TYPE: dict[Any, Serde[Any]] = {
 
 
 def equal_as_bytes(key: Serde[Any]) -> bool:
-    """Whether keys of a serde are equal as objects exactly when their bytes are equal.
+    """Return whether keys of a serde are equal as objects exactly when their bytes are equal.
 
-    Two keys are the same exactly when their bytes are. Of JSON, Avro and the like there are 1, 1.0
-    and True, however deep in a tuple or a struct. Python calls 1, 1.0 and True equal, and NaN
-    unequal to itself. So whatever tells keys apart by the objects, a dict of rows above all, asks
-    this first, and goes by the bytes where the answer is no.
+    Two keys are the same exactly if their bytes are equal. JSON, Avro and similar formats can hold
+    1, 1.0 and True, however deep in a tuple or a struct. Python treats 1, 1.0 and True as equal,
+    and NaN as unequal to itself. So code that distinguishes keys as objects, above all a dict of
+    rows, calls this first, and compares the bytes if the answer is False.
 
     >>> equal_as_bytes(int64), equal_as_bytes(float64), equal_as_bytes(json)
     (True, False, False)
 
-    Asked of the serde itself, not of its description: a serde of a user may call its format
-    "string" and write "A" and "a" as the same bytes.
+    The serde itself decides, not its description: a user's serde may call its format "string" and
+    write "A" and "a" as the same bytes.
     """
     known = SCALARS.get(key.name) if type(key) is ScalarSerde else None
     return known is not None and known.is_equal_as_bytes
 
 
 class SizedWindows(typing.Protocol):
-    """Windows that know their ends, such as ``logstate.Windows``."""
+    """Windows that compute their own ends, such as ``logstate.Windows``."""
 
     size_ms: int
     varies: bool
@@ -187,7 +187,7 @@ class SizedWindows(typing.Protocol):
 
 
 class NearWindows(typing.Protocol):
-    """``logstate.SlidingWindows``, all of which are as long as the difference."""
+    """``logstate.SlidingWindows``, whose windows are all as long as the time difference."""
 
     difference_ms: int
 
@@ -199,14 +199,14 @@ def windowed(
 @overload
 def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedSerde[Any]: ...
 def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedSerde[Any]:
-    """Keys of tumbling, hopping and sliding windows: inner key, then the 8-byte window start.
+    """Return a serde for windowed keys: the inner key, then the 8-byte start of the window.
 
     >>> windowed(str, 10).serializer("t", True)(Windowed("a", 20, 30)).hex()
     '610000000000000014'
 
-    ``size_ms`` is the size of the windows, or the windows themselves, which know their ends:
-    whatever ``windowed_by`` takes but sessions, whose keys are ``session_windowed``. Raises
-    SerdeError for anything else.
+    ``size_ms`` is the size of the windows, or the windows themselves, which compute their ends:
+    everything that ``windowed_by`` takes except sessions, whose keys are ``session_windowed``.
+    Raises SerdeError for anything else.
     """
     key = serde_of(inner, what="the key inside the window")
     given: Any = size_ms
@@ -216,7 +216,7 @@ def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedS
     if length is given or hasattr(given, "difference_ms"):
         return WindowedSerde(key, length)
     end_of = getattr(given, "end_of", None)
-    if end_of is None:  # a join has a width, and no windows
+    if end_of is None:  # the windows of a join have a width only
         raise _no_windows(given)
     return WindowedSerde(key, length, end_of=end_of if given.varies else None)
 
@@ -238,12 +238,12 @@ def session_windowed(inner: Serde[K] | type[K]) -> SessionWindowedSerde[K]: ...
 @overload
 def session_windowed(inner: Any) -> SessionWindowedSerde[Any]: ...
 def session_windowed(inner: Any) -> SessionWindowedSerde[Any]:
-    """Keys of session windows: inner key, then the session's 8-byte end and 8-byte start."""
+    """Return a serde for keys of session windows: inner key, 8-byte end, 8-byte start."""
     return SessionWindowedSerde(serde_of(inner, what="the key inside the session"))
 
 
 class AvroOptions(TypedDict, total=False):
-    """Options of ``avro`` that say nothing about the type of the values."""
+    """Options of ``avro`` that do not depend on the type of the values."""
 
     registry: str | Mapping[str, Any] | Registry | None
     auto_register: bool
@@ -274,14 +274,14 @@ def avro(
     branch_names: bool = False,
     max_empty_items: int = 100_000,
 ) -> AvroSerde[Any]:
-    """Avro with this schema, with a registry, or both; needs the extra ``logstate[avro]``.
+    """Return an Avro serde with this schema, with a registry, or both; needs ``logstate[avro]``.
 
     Without a registry the bytes are the bare Avro body. With one (a URL, a mapping of client
     settings, ``mock://name`` in tests) they carry the writer's schema id, and records of older and
-    newer versions are resolved into ``schema``. Without a schema, what is written takes the newest
-    one of its subject, which has to be there. Records become dicts, or ``type``. A record with more
-    than ``max_empty_items`` array items that take no bytes is refused before it is read. See
-    ``logstate.serdes.avro.AvroSerde``.
+    newer versions are resolved into ``schema``. Without a schema, records are written with the
+    newest schema of their subject, which has to exist. Records become dicts, or ``type``. A record
+    with more than ``max_empty_items`` array items that take no bytes is refused before it is read.
+    See ``logstate.serdes.avro.AvroSerde``.
     """
     from logstate.serdes.avro import AvroSerde
 
@@ -302,10 +302,10 @@ def json_schema_of(
     schema: str | None = None,
     auto_register: bool = True,
 ) -> JsonSchemaSerde[T]:
-    """JSON of a type, with its JSON schema in a registry; needs the extra ``logstate[registry]``.
+    """Return a serde for JSON of a type, with its JSON schema in a registry.
 
-    Records are framed as Confluent's serializer frames them. ``schema`` is the text to register in
-    place of the one that is made of the type. See
+    Needs the extra ``logstate[registry]``. Records are framed like those of Confluent's serializer.
+    ``schema`` is the text to register instead of the one that is generated from the type. See
     ``logstate.serdes.json_schema_serde.JsonSchemaSerde``.
     """
     from logstate.serdes.json_schema_serde import JsonSchemaSerde
@@ -321,10 +321,10 @@ def protobuf(
     renamed: Mapping[str, str] | None = None,
     auto_register: bool = True,
 ) -> ProtobufSerde[T]:
-    """Protobuf of a class that protoc generated, bare or framed by a registry.
+    """Return a serde for a class that protoc generated, bare or framed by a registry.
 
-    Without a registry the class alone says the same: ``value=Click``. ``renamed`` names fields and
-    enum values whose number kept its meaning under a new name. See
+    Without a registry, ``value=Click`` means the same. ``renamed`` names fields and enum values
+    whose number kept its meaning under a new name. See
     ``logstate.serdes.protobuf_serde.ProtobufSerde``; needs the extra ``logstate[protobuf]``.
     """
     from logstate.serdes.protobuf_serde import ProtobufSerde
@@ -333,22 +333,22 @@ def protobuf(
 
 
 def serde_of(spec: Any, *, what: str) -> Serde[Any]:
-    """The serde that a declaration means. ``what`` names the declared thing in errors.
+    """Return the serde that a declaration means. ``what`` names the declared thing in errors.
 
-    A serde stands for itself; ``str``, ``int``, ``float``, ``bytes`` and ``bool`` for the scalars;
-    ``Any`` for plain JSON, ``dict`` and ``list`` for plain JSON whose objects, or arrays, are
-    checked when they are written; a generated class for Protobuf; every other type
-    (a msgspec.Struct, a dataclass, a class of attrs, a pydantic model, a TypedDict) for JSON read
-    into that type; ``"int64"`` and the other names for themselves. ``T | None`` is ``T``: None is
-    Kafka's null and reaches no serde. Raises SerdeError.
+    A serde is returned unchanged; ``str``, ``int``, ``float``, ``bytes`` and ``bool`` mean the
+    scalars; ``Any`` plain JSON, ``dict`` and ``list`` plain JSON that must be an object, or an
+    array, when it is written; a generated class Protobuf; every other type (a msgspec.Struct, a
+    dataclass, a class of attrs, a pydantic model, a TypedDict) JSON read into that type;
+    ``"int64"`` and the other names the serdes of these names. ``T | None`` is ``T``: None is
+    Kafka's null and is never passed to a serde. Raises SerdeError.
 
     >>> serde_of(int, what="the key of topic 'clicks'")
     <serde int64>
     >>> serde_of("jsn", what="the value of topic 'clicks'")
     Traceback (most recent call last):
     ...
-    logstate.contracts.errors.SerdeError: 'jsn' is no serde for the value of topic 'clicks'. Did \
-you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, string.
+    logstate.contracts.errors.SerdeError: 'jsn' is not a serde for the value of topic 'clicks'. \
+Did you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, string.
     """
     if isinstance(spec, Serde):
         return spec
@@ -368,7 +368,7 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
         return serde_of(declared, what=what)
     if spec is Windowed or typing.get_origin(spec) is Windowed:
         raise SerdeError(
-            f"Windowed alone is no serde for {what}: its bytes do not hold the window's size. Use "
+            f"Windowed alone is not a serde for {what}: its bytes lack the window's size. Use "
             "windowed(key_type, size_ms), or session_windowed(key_type)."
         )
     known = _BY_TYPE.get(spec) if _is_hashable(spec) else None
@@ -376,7 +376,7 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
         return known
     if not isinstance(spec, type) and typing.get_origin(spec) is None:
         raise SerdeError(
-            f"{spec!r} is no serde for {what}: found {type(spec).__name__}, which is neither a "
+            f"{spec!r} is not a serde for {what}: found {type(spec).__name__}, which is neither a "
             "type, a serde nor the name of one."
         )
     if is_pydantic_model(spec):
@@ -390,7 +390,7 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
 
 
 def _without_none(spec: Any) -> Any:
-    """The ``T`` of ``T | None``; any other declaration itself, a union of several types too."""
+    """Return the ``T`` of ``T | None``; return any other declaration unchanged, unions too."""
     if typing.get_origin(spec) not in (typing.Union, types.UnionType):
         return spec
     declared = [one for one in typing.get_args(spec) if one is not types.NoneType]
@@ -404,7 +404,7 @@ def _serde_named(name: str, what: str) -> Serde[Any]:
     near = difflib.get_close_matches(name, _BY_NAME, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise SerdeError(
-        f"{name!r} is no serde for {what}. {hint}The names are {', '.join(sorted(_BY_NAME))}."
+        f"{name!r} is not a serde for {what}. {hint}The names are {', '.join(sorted(_BY_NAME))}."
     )
 
 

@@ -1,12 +1,12 @@
-"""Whether bytes that one serde wrote are read by another: compares what serdes describe.
+"""Compare what serdes describe: can one serde read the bytes that another one wrote?
 
-Descriptions are plain data (:meth:`Serde.describe`), so what an earlier version of an application
-declared can be compared although its types are gone. Pure.
+Descriptions are plain data (:meth:`Serde.describe`), so the declarations of an earlier version of
+an application can be compared although its types no longer exist.
 
 Keys must be described alike: a key that is encoded differently finds no row. Values may change as
-far as rows that are there still decode to what they meant: JSON types by their fields, Avro schemas
-by Avro's own rules (:mod:`logstate.serdes.avro_compatibility`), Protobuf by the numbers of fields,
-everything else not at all.
+long as stored rows still decode to their old meaning: JSON types by their fields, Avro schemas by
+Avro's own rules (:mod:`logstate.serdes.avro_compatibility`), Protobuf by the numbers of fields.
+Other formats may not change.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
 
-#: parts of a JSON schema that have no bytes, that are data, that are schemas by names of fields
+#: keywords of a JSON schema without effect on the bytes, with data, with schemas by field name
 _SAID = frozenset({"title", "description", "$defs"})
 _VALUES = frozenset({"default", "const", "enum", "examples", NAMES_OF_ITEMS, ORDER_OF_FIELDS})
 _BY_NAME = frozenset({"properties", "patternProperties"})
 
 _REFUSED_VALUE = (
-    "Rows that are there do not decode to what they meant. Keep the type, or write to a store of"
+    "Stored rows do not decode to their old meaning. Keep the type, or write to a store of"
     " another name and forget this one"
 )
 _REFUSED_KEY = (
-    "Equal keys would have other bytes, so no row that is there would be found. Keep the type, or"
+    "Equal keys would have other bytes, so no stored row would be found. Keep the type, or"
     " use a store of another name and forget this one"
 )
 _PERHAPS_TEXTS = (
-    "Earlier versions did not note of a text that it is a time. If it was none, no row that is"
-    " there would be found: keep the type then, or use a store of another name and forget this one"
+    "Earlier versions did not record that a text is a time. If it was not a time, no stored row"
+    " would be found: then keep the type, or use a store of another name and forget this one"
 )
 _OTHER_REGISTRY = (
     "Rows name their schemas by ids: it must be the same registry under another address"
 )
 _UPGRADED = "Rows of earlier versions are upgraded when they are read"
 _UNVERSIONED = (
-    "Rows that are there have no version. Say which one they are of, with unversioned=, or use a"
+    "Stored rows have no version. Give their version with unversioned=, or use a"
     " store of another name"
 )
 _NOT_READ = (
-    "Rows of it may be there still, and nobody could read them. Declare it among the earlier"
-    " versions"
+    "Rows of this version may still be stored, and would be unreadable. Declare it among the"
+    " earlier versions"
 )
 
 
 def serde_changes(
     subject: str, part: str, stored: Description | None, declared: Description | None
 ) -> list[Change]:
-    """What changed between two descriptions; ``part`` is "key" or begins with "value".
+    """Return the changes between two descriptions; ``part`` is "key" or begins with "value".
 
     >>> price = {"format": "double", "schema": None}
     >>> [c.verdict.name for c in serde_changes("store 's'", "value", price, price)]
     []
     >>> [str(c) for c in serde_changes(  # doctest: +ELLIPSIS
     ...     "store 's'", "value", {"format": "int64"}, {"format": "string"})]
-    ["store 's': value: stored int64, declared string. Rows that are there do not decode to ..."]
+    ["store 's': value: stored int64, declared string. Stored rows do not decode to their old ..."]
     """
     if stored is None or declared is None:
         return []
@@ -111,7 +111,7 @@ def _json_changes(
 def _changes_of_meaning(
     subject: str, part: str, stored: Description, declared: Description
 ) -> Iterator[Change]:
-    """Of the same bytes, what is read as something else, anywhere inside a description."""
+    """Yield what makes the same bytes mean something else, anywhere inside a description."""
     if stored["format"] in ("json", "json_schema"):
         yield from _json_changes(subject, part, stored, declared)
         return
@@ -119,8 +119,8 @@ def _changes_of_meaning(
         yield from _changes_of_avro_type(subject, part, stored, declared)
         return
     if stored["format"] == "protobuf" and stored["schema"] and declared["schema"]:
-        # The order of an enum's values, of which the first one may be a default, is no difference
-        # between two dicts.
+        # The order of an enum's values, whose first one may be a default, does not make two dicts
+        # differ.
         yield from _protobuf_changes(subject, part, stored, declared)
         return
     parts = ((part, stored, declared), (f"{part}.version", *_versions(stored, declared)))
@@ -139,7 +139,7 @@ def _versions(stored: Description, declared: Description) -> tuple[Description, 
 def _changes_of_avro_type(
     subject: str, part: str, stored: Description, declared: Description
 ) -> Iterator[Change]:
-    """Avro decides whether a type is read; what its enums and arrays mean the type decides."""
+    """Avro decides whether a type can be read; the type decides what enums and arrays mean."""
     before, now = stored.get("type"), declared.get("type")
     if before is not None and now is not None:
         for change in _json_changes(subject, part, before, now):
@@ -150,7 +150,7 @@ def _changes_of_avro_type(
 def _upgradable_changes(
     subject: str, part: str, stored: Description, declared: Description
 ) -> Iterator[Change]:
-    """Each version that rows may be of must still be read, by a serde that fits it."""
+    """Each version that rows may have must still be read, by a serde that fits it."""
     versions = declared["versions"]
     if stored["format"] == "upgradable":
         written: Mapping[str, Description] = stored["versions"]
@@ -214,7 +214,7 @@ def _avro_changes(
 def _other_changes(
     subject: str, part: str, stored: Description, declared: Description
 ) -> Iterator[Change]:
-    """Formats made of others by their parts; of any other format nothing may change."""
+    """Compare formats made of other formats part by part; other formats may not change."""
     for name in sorted({*stored, *declared}):
         sides = (stored.get(name), declared.get(name))
         if all(isinstance(side, Mapping) and "format" in side for side in sides):
@@ -239,13 +239,13 @@ def _schema_of(description: Description) -> Any:
 
 
 def _plain(side: Any) -> Any:
-    """Without what has no bytes: the names of classes, and what is said about them."""
+    """Remove the parts that have no bytes: the names of classes, and their descriptions."""
     if isinstance(side, Mapping):
         if "format" in side and side["format"] == "json":
             return ("json", _unnamed(side.get("schema")))
         if "format" in side and side["format"] == "json_schema":
             return ("json_schema", side.get("registry"), _unnamed(side.get("schema")))
-        if "format" in side and side["format"] == "protobuf":  # what is said about it has no bytes
+        if "format" in side and side["format"] == "protobuf":  # other parts have no bytes
             return [side.get(name) for name in ("format", "schema", "framing", "registry")]
         if "format" in side and side["format"] == "avro":  # without the type, compared by itself
             return {name: _plain(value) for name, value in side.items() if name != "type"}
@@ -254,9 +254,9 @@ def _plain(side: Any) -> Any:
 
 
 def _with_names(stored: Any, declared: Any) -> Any:
-    """What is stored, with the names of items as declared: they have no bytes, but a reorder has.
+    """Return the stored schema with the names of items as declared: names are not in the bytes.
 
-    Earlier versions did not note them, nor the order of fields.
+    Earlier versions did not record the names, nor the order of fields.
     """
     if isinstance(stored, Mapping) and isinstance(declared, Mapping):
         noted = {name: _with_names(one, declared.get(name)) for name, one in stored.items()}
@@ -273,7 +273,7 @@ def _with_names(stored: Any, declared: Any) -> Any:
 
 
 def _with_times(stored: Any, declared: Any) -> Any:
-    """What is stored, noted as versions do that mark every time: a text is one if declared so."""
+    """Return the stored schema with a text marked as a time if it is declared as one."""
     if isinstance(stored, Mapping) and isinstance(declared, Mapping):
         noted = {name: _with_times(one, declared.get(name)) for name, one in stored.items()}
         is_time = declared.get("format") == "date-time" and stored.get("type") == "string"
@@ -285,7 +285,7 @@ def _with_times(stored: Any, declared: Any) -> Any:
 
 
 def _unnamed(schema: Any) -> Any:
-    """A JSON schema whose definitions stand where they are used."""
+    """Return a JSON schema with its definitions inserted where they are used."""
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
 
     def of_schema(side: Any, above: tuple[str, ...]) -> Any:
@@ -297,14 +297,14 @@ def _unnamed(schema: Any) -> Any:
         if name:
             return of_schema(definitions.get(name), (*above, name))
         return {
-            part: of_part(part, told, above) for part, told in side.items() if part not in _SAID
+            part: of_part(part, value, above) for part, value in side.items() if part not in _SAID
         }
 
-    def of_part(part: str, told: Any, above: tuple[str, ...]) -> Any:
+    def of_part(part: str, value: Any, above: tuple[str, ...]) -> Any:
         if part in _VALUES:
-            return told
-        if part in _BY_NAME and isinstance(told, Mapping):  # a field may be called as a keyword is
-            return {name: of_schema(one, above) for name, one in told.items()}
-        return of_schema(told, above)
+            return value
+        if part in _BY_NAME and isinstance(value, Mapping):  # a field may have a keyword's name
+            return {name: of_schema(one, above) for name, one in value.items()}
+        return of_schema(value, above)
 
     return of_schema(schema, ())

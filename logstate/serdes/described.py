@@ -1,7 +1,7 @@
-"""Bytes as people read them, by what a serde tells of itself, without the application's classes.
+"""Decode bytes into readable data by a serde's description, without the application's classes.
 
-A description is what ``Serde.describe()`` gives and a manifest keeps. What nobody described is
-guessed at, and said to be a guess.
+A description is what ``Serde.describe()`` returns and a manifest stores. Bytes without a
+description are guessed at, and reported as a guess.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Description = Mapping[str, Any]
 Decode = Callable[[bytes], Any]
 
 _JSON = msgspec.json.Decoder().decode
-#: numbers that a count has, and that the bytes of a float64 hardly have
+#: counts are below this, and the bytes of a float64 hardly ever are
 _COUNT_MAX = 2**53
 _TIME = struct.Struct(">q")
 
 
 class Guess(NamedTuple):
-    """What bytes look like that nobody described."""
+    """The probable format and value of bytes without a description."""
 
     #: ``JSON``, ``text``, ``int64`` or ``bytes``
     format: str
@@ -36,7 +36,7 @@ class Guess(NamedTuple):
 def readable_decoder(
     description: Description | None, registry: Mapping[str, str] | None = None
 ) -> Decode:
-    """What makes data of plain types of the bytes; bytes become text, or hexadecimal digits.
+    """Return a function that decodes bytes into plain types, bytes as text or hexadecimal digits.
 
     ``registry`` is configuration for a schema registry, where values cannot be read without one.
 
@@ -52,7 +52,7 @@ def readable_decoder(
 
 
 def guessed(data: bytes) -> Guess:
-    """JSON, text, a number of 8 bytes, or hexadecimal digits.
+    """Guess JSON, text, a number of 8 bytes, or hexadecimal digits.
 
     >>> guessed(b'{"n": 1}'), guessed(b"ada").format, guessed(bytes(2)).value
     (Guess(format='JSON', value={'n': 1}), 'text', '0x0000')
@@ -74,14 +74,14 @@ def guessed(data: bytes) -> Guess:
 
 
 def format_name(description: Description | None) -> str:
-    """The name of a format for people, with that of the type where it has one."""
+    """Return the name of a format for people, with that of its type if it has one."""
     if description is None:
         return "bytes"
     name = str(description.get("format", "unknown"))
     schema = description.get("schema")
-    told = schema if isinstance(schema, Mapping) else {}
-    of_type = told.get("title") or told.get("name") or told.get("message")
-    reference = told.get("$ref")
+    fields = schema if isinstance(schema, Mapping) else {}
+    of_type = fields.get("title") or fields.get("name") or fields.get("message")
+    reference = fields.get("$ref")
     if not of_type and isinstance(reference, str):
         of_type = reference.rpartition("/")[2]
     return f"{name} of {of_type}" if isinstance(of_type, str) else name
@@ -127,7 +127,7 @@ def _protobuf(description: Description) -> Decode:
 
 
 def _versions(description: Description, registry: Mapping[str, str]) -> Decode:
-    """Rows of earlier versions as they are: only the application's functions can upgrade them."""
+    """Decode rows of earlier versions unchanged: only the application's functions upgrade them."""
     known = {int(n): _decoder(one, registry) for n, one in description["versions"].items()}
     unversioned = description.get("unversioned")
 
@@ -142,7 +142,7 @@ def _versions(description: Description, registry: Mapping[str, str]) -> Decode:
 
 
 def _plain(value: Any) -> Any:
-    """Data that JSON can hold."""
+    """Convert to data that JSON can hold."""
     if isinstance(value, bytes):
         return guessed(value).value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A key as somebody types it, among keys whose serde is known by its description only."""
+"""Parse a key that a user typed, by the description of the keys' serde."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from logstate.serdes.described import Description, format_name, readable_decoder
 
 
 class LookupKey(NamedTuple):
-    """What is looked for."""
+    """The key to look for, and a test of stored keys."""
 
     #: its bytes; None where they are not known, and keys are compared as data
     data: bytes | None
     is_it: Callable[[bytes], bool]
 
 
-#: the key of a text, by the type of keys; bytes have two ways of their own
+#: parses the text of a key, by the type of keys; bytes have two notations, see `_bytes`
 READERS: Mapping[type[Any], Callable[[str], Any]] = {
     str: str,
     int: int,
@@ -34,13 +34,13 @@ _HINTS = {str: "Give text in UTF-8", bool: "Give true or false"}
 def sought_key(
     text: str, description: Description | None, registry: Mapping[str, str] | None = None
 ) -> LookupKey:
-    """What ``text`` means as a key of this description.
+    """Return the key that ``text`` means in this description.
 
     >>> (sought_key("7", {"format": "int32"}).data or b"").hex()
     '00000007'
 
     Keys with fields (JSON, Avro, Protobuf) are given as JSON, and compared field by field. Raises
-    ConfigError for a text that means none.
+    ConfigError if the text is not a key.
     """
     described = description or {"format": "bytes"}
     name = described["format"]
@@ -66,7 +66,7 @@ def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> LookupKey:
             return bool(decode(key) == wanted)
         except (RegistryError, ConfigError):
             raise
-        except Exception:  # noqa: BLE001  a key that is none: others write to source topics, too
+        except Exception:  # noqa: BLE001  not such a key: others write to source topics, too
             return False
 
     return LookupKey(None, is_it)
@@ -83,8 +83,8 @@ def _bytes(text: str, description: Description) -> bytes:
 
 def _data(text: str, description: Description) -> Any:
     schema = description.get("schema")
-    told = schema.get("type") if isinstance(schema, Mapping) else schema
-    if told == "string" and not text.startswith('"'):
+    kind = schema.get("type") if isinstance(schema, Mapping) else schema
+    if kind == "string" and not text.startswith('"'):
         return text
     try:
         found = msgspec.json.decode(text)
@@ -109,7 +109,7 @@ def _check_fields(text: str, found: Any, description: Description) -> None:
 
 
 def _fields(schema: Any) -> list[str] | None:
-    """Names of the fields of a record; None where it is none, or nobody told."""
+    """Return the names of a record's fields; None if it is not a record, or is not described."""
     if not isinstance(schema, Mapping):
         return None
     if "messages" in schema:
@@ -117,10 +117,12 @@ def _fields(schema: Any) -> list[str] | None:
     if isinstance(schema.get("fields"), list):
         return [one["name"] for one in schema["fields"]]
     reference = schema.get("$ref")
-    told = schema.get("$defs", {}).get(reference.rpartition("/")[2], {}) if reference else schema
-    properties = told.get("properties")
+    target = schema.get("$defs", {}).get(reference.rpartition("/")[2], {}) if reference else schema
+    properties = target.get("properties")
     return list(properties) if properties else None
 
 
 def _refused(text: str, description: Description, hint: str) -> ConfigError:
-    return ConfigError(f"{text!r} is no key here: the keys are {format_name(description)}. {hint}.")
+    return ConfigError(
+        f"{text!r} is not a valid key: the keys are {format_name(description)}. {hint}."
+    )

@@ -1,9 +1,9 @@
-"""Which types can be shared: decoded once, kept, and handed to user code again and again.
+"""Decide which types can be shared: decoded once, kept, and passed to user code repeatedly.
 
-A type counts as immutable only when everything reachable from it is, judged from annotations:
+A type counts as immutable only if everything reachable from it is, judged from annotations:
 scalars, enums, tuples and frozensets of immutable types, unions of them, and frozen structs,
-frozen dataclasses and named tuples whose fields all are. When in doubt the answer is no, which
-costs a copy and never a wrong result.
+frozen dataclasses and named tuples whose fields are all immutable. A doubtful type counts as
+mutable, which costs a copy and never causes a wrong result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SCALARS = frozenset(
 
 
 def is_immutable(type_: Any) -> bool:
-    """Whether objects of this type can be shared without copying.
+    """Return whether objects of this type can be shared without copying.
 
     >>> is_immutable(tuple[str, int]), is_immutable(list[str]), is_immutable(dict)
     (True, False, False)
@@ -82,7 +82,7 @@ def _all(parts: Any, above: frozenset[Any]) -> bool:
 
 
 def _frozen_fields(cls: type) -> list[Any] | None:
-    """The field types of a frozen class, or None for a class that is not frozen."""
+    """Return the field types of a frozen class, or None for a class that is not frozen."""
     if issubclass(cls, msgspec.Struct):
         if not cls.__struct_config__.frozen:
             return None

@@ -1,23 +1,24 @@
-"""What joins write: topics and stores of foreign-key joins, and the store of unmatched rows.
+"""Serdes of joins: topics and stores of foreign-key joins, and the store of unmatched rows.
 
-The unmatched rows of a left or outer stream join wait as one byte for the side (1 left, 0 right),
-then the value as that side's serde writes it.
+An unmatched row of a left or outer stream join is stored as one byte for the side (1 left,
+0 right), then the value as that side's serde writes it.
 
 A foreign-key join sends subscriptions and responses through its two topics, and keeps the former
 in a store. Kafka Streams' formats, all integers big-endian; `hash` is the 16-byte hash of the left
-row, absent where that row is deleted (the first byte then has its top bit set)::
+row, absent if that row is deleted (the first byte then has its top bit set)::
 
     subscription      version (1) | instruction | hash? | left key | 4 bytes partition of the left
                       (version 0, written before Kafka 3.4, ends with the key)
     response          version (0) | hash? | right value?
     subscription key  4 bytes length, foreign key | left key
 
-A right value without bytes (an empty string) cannot be told from none in a response: it arrives as
-None. That is the format's, and so Kafka Streams' too.
+A right value without bytes (an empty string) looks like a missing one in a response: it is read as
+None. This is a property of the format, and so of Kafka Streams too.
 
-The keys inside are written for topics of their own, ``-fk`` and ``-pk`` behind the registration
-topic's name, which only matters to schema registries. So all serdes here are to be bound to the
-resolved registration topic (`CombinedKeySerde.registration_topic`); the response's to its own.
+The keys inside are serialized for separate topics, named after the registration topic with the
+suffixes ``-fk`` and ``-pk``, which only matters to schema registries. So all serdes here must be
+bound to the resolved registration topic (`CombinedKeySerde.registration_topic`), that of the
+response to the response topic.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ class Instruction(IntEnum):
     """What the right side does with a subscription."""
 
     UNSUBSCRIBE = 0
-    #: answer with "no row", so that the result is deleted
+    #: respond with "no row", so that the result is deleted
     UNSUBSCRIBE_AND_ANSWER = 1
     SUBSCRIBE_AND_ANSWER = 2
-    #: stay silent if there is no right row
+    #: send no response if there is no right row
     SUBSCRIBE_AND_ANSWER_IF_FOUND = 3
 
 
 class Subscription(NamedTuple):
-    """A left row's interest in the right row of its foreign key."""
+    """The interest of a left row in the right row of its foreign key."""
 
     hash: bytes | None
     instruction: Instruction
@@ -59,7 +60,7 @@ class Subscription(NamedTuple):
 
 
 class SubscriptionResponse(NamedTuple):
-    """The right row for a left row; ``primary_partition`` places it and does not travel."""
+    """The right row for a left row; ``primary_partition`` places it and is not serialized."""
 
     hash: bytes | None
     value: Any
@@ -67,7 +68,7 @@ class SubscriptionResponse(NamedTuple):
 
 
 class SubscriptionSerde(Serde[Subscription]):
-    """Subscriptions of left rows with keys of ``primary_key``."""
+    """A serde for subscriptions of left rows with keys of ``primary_key``."""
 
     def __init__(self, primary_key: Serde[Any]) -> None:
         self.primary_key = primary_key
@@ -109,7 +110,7 @@ class SubscriptionSerde(Serde[Subscription]):
 
 
 class SubscriptionResponseSerde(Serde[SubscriptionResponse]):
-    """Responses with right values of ``value``."""
+    """A serde for responses with right values of ``value``."""
 
     def __init__(self, value: Serde[Any]) -> None:
         self.value = value
@@ -141,7 +142,7 @@ class SubscriptionResponseSerde(Serde[SubscriptionResponse]):
 
 
 class CombinedKeySerde(Serde[tuple[Any, Any]]):
-    """``(foreign key, left key)``: the order of the subscription store."""
+    """A serde for ``(foreign key, left key)``, in the order of the subscription store."""
 
     def __init__(
         self, foreign_key: Serde[Any], primary_key: Serde[Any], *, registration_topic: str
@@ -161,7 +162,7 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
         return serialize
 
     def prefix_serializer(self, topic: str) -> Callable[[Any], bytes]:
-        """Encodes a foreign key to what the keys of all its subscriptions start with."""
+        """Return a function that encodes a foreign key as the prefix of its subscriptions' keys."""
         serialize_foreign = self.foreign_key.serializer(f"{topic}-fk", True)
 
         def serialize(foreign_key: Any) -> bytes:
@@ -238,7 +239,7 @@ def _head(version: int, row_hash: bytes | None) -> int:
 
 
 def _hash_at(data: bytes, start: int) -> tuple[bytes | None, int]:
-    """The hash, if there is one, and where what follows starts."""
+    """Return the hash, if there is one, and the position of the rest."""
     if data[0] & _NO_HASH:
         return None, start
     return data[start : start + _HASH_BYTES], start + _HASH_BYTES

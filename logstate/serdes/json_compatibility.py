@@ -1,13 +1,13 @@
-"""Whether JSON that was written for one type is read by another: compares two JSON schemas.
+"""Compare two JSON schemas: can one type read the JSON that was written for another one?
 
-The schemas are those that msgspec makes of a type: objects by their fields, arrays, maps, unions,
-enums, scalars. A field that is added needs a default, which rows that are there are read with; a
-field that is gone is skipped. Pure.
+The schemas are those that msgspec generates for a type: objects by their fields, arrays, maps,
+unions, enums, scalars. An added field needs a default, with which stored rows are read; a removed
+field is skipped.
 
-Bytes that are still read may mean something else: the 2 of an enum is another member, the first
+The same bytes may be readable with another meaning: the 2 of an enum is another member, the first
 item of an array another field, a tag another class, an omitted field another default. These are
 compared by the meaning in a description (:mod:`logstate.serdes.json_schema`). A description from an
-earlier version of logstate has none; then only what its schema contains is compared.
+earlier version of logstate has none; then only its schema is compared.
 """
 
 from __future__ import annotations
@@ -33,22 +33,19 @@ from logstate.serdes.json_schema import (
 )
 
 _UNREADABLE = (
-    "Rows that are there do not decode to what they meant. Keep the field's type and add another"
+    "Stored rows do not decode to their old meaning. Keep the field's type and add another"
     " field with a default"
 )
-_NO_DEFAULT = "Rows that are there do not have it. Give the field a default"
-_MAY_LACK = (
-    "It had a default, so rows that are there may do without it. Give the field a default again"
-)
-_ADDED = "Rows that are there are read with the default"
-_GONE = "It is skipped in rows that are there; a row loses it with its next update"
+_NO_DEFAULT = "Stored rows do not have it. Give the field a default"
+_MAY_LACK = "It had a default, so stored rows may lack it. Give the field a default again"
+_ADDED = "Stored rows are read with the default"
+_GONE = "It is skipped in stored rows; a row loses it with its next update"
 _NOT_SKIPPED = (
-    "Rows that are there have it, and the type forbids fields that it does not know. Allow them,"
-    " or keep the field"
+    "Stored rows have it, and the type forbids unknown fields. Allow them, or keep the field"
 )
 _OTHER_DEFAULT = "Rows that do not have the field are read with the new default"
 _REORDERED = (
-    "They are told apart by their places, so rows that are there would be read with values of other"
+    "They are identified by their position, so stored rows would be read with values of other"
     " fields. Keep the order, and add fields at the end, with defaults"
 )
 _OTHER_MEMBERS = (
@@ -61,9 +58,9 @@ _RENAMED_MEMBERS = (
     " else, give it a value that was never used"
 )
 _RENAMED_ITEMS = (
-    "Rows hold the value by its place, and it would be read as the new field. If only the name is"
-    ' new, keep the old one in the bytes, msgspec.field(name="..."), or declare the old type as an'
-    " earlier version (upgradable); if it means something else, add a field at the end"
+    "Rows hold the value by its position, and it would be read as the new field. If only the name"
+    ' is new, keep the old one in the bytes, msgspec.field(name="..."), or declare the old type as'
+    " an earlier version (upgradable); if it means something else, add a field at the end"
 )
 _OTHER_TAGS = (
     "Rows hold the tag, and would be read as objects of the other class. Give each class its old"
@@ -74,16 +71,16 @@ _OTHER_ATTRIBUTES = (
     " each attribute its old JSON name"
 )
 _OMITTED_DEFAULT = (
-    "Rows do not hold the field while it has its default, so they would be read with the new"
+    "Rows omit the field while it has its default, so they would be read with the new"
     " default. Keep the default, or declare the old type as an earlier version (upgradable)"
 )
 _UNIQUE = (
-    "A set drops repeated items and their order, which rows that are there have. Keep the list, or"
+    "A set drops repeated items and their order, which stored rows have. Keep the list, or"
     " add another field with a default"
 )
 _OTHER_ORDER = (
-    "Rows do not say which class of the union they are of, and the first one that fits is read."
-    " Keep the order of the classes, add others at the end, or tell them apart by a tag (a"
+    "Rows do not contain the class of the union that they have, and the first that fits is read."
+    " Keep the order of the classes, add others at the end, or give the classes tags (a"
     " discriminator)"
 )
 #: changes after which the same bytes are read without an error, as something else
@@ -93,8 +90,8 @@ CHANGES_OF_MEANING = frozenset(
         *(_OMITTED_DEFAULT, _UNIQUE, _OTHER_ORDER, _REORDERED),
     }
 )
-_CHECKED = "Rows that are there are checked one by one, when they are read"
-_WIDER = "Rows that are there are read as they were meant"
+_CHECKED = "Stored rows are checked one by one, when they are read"
+_WIDER = "Stored rows keep their meaning"
 
 _Place = tuple[str, str]
 
@@ -107,9 +104,9 @@ def json_changes(
     *,
     is_meaning_known: bool = False,
 ) -> list[Change]:
-    """What changed from one type to the other; None is JSON of any shape.
+    """Return the changes from one type to the other; None is JSON of any shape.
 
-    ``is_meaning_known``: the stored schema has its meaning in it (`with_meaning`), all of it.
+    ``is_meaning_known``: the stored schema contains its whole meaning (`with_meaning`).
     """
     before, after = stored or {}, declared or {}
     comparison = _Comparison(subject, before, after, is_meaning_known=is_meaning_known)
@@ -117,7 +114,7 @@ def json_changes(
 
 
 def moved_names(stored: Schema, declared: Schema) -> list[str]:
-    """Fields of an array that have another place now; none where an earlier version noted none."""
+    """Return the fields of an array that moved; none if an earlier version recorded no names."""
     before, now = stored.get(NAMES_OF_ITEMS), declared.get(NAMES_OF_ITEMS)
     if not (isinstance(before, list) and isinstance(now, list)):
         return []
@@ -131,7 +128,7 @@ class _Comparison:
         self._subject = subject
         self._roots = (stored, declared)
         self._is_meaning_known = is_meaning_known
-        #: types that are compared further up: a type that holds itself is compared once
+        #: types whose comparison is in progress: a type that contains itself is compared once
         self._above: set[_Place] = set()
 
     def changes(self, part: str, stored: Schema, declared: Schema) -> Iterator[Change]:
@@ -218,7 +215,7 @@ class _Comparison:
         meaning = _WIDER if is_wider else _UNREADABLE
         if _written(before["enum"]) != _written(after["enum"]):
             yield self._change(verdict, part, before, after, meaning)
-        # A text says itself what it means; a number means what its member's name says.
+        # A text is its own meaning; the meaning of a number is the name of its member.
         renamed = [one for one in differing_codes(*names) if not one.startswith('"')]
         if renamed:
             yield self._renaming(part, names, renamed, _RENAMED_MEMBERS)
@@ -234,7 +231,7 @@ class _Comparison:
             yield self._renaming(part, kept, exchanged, _OTHER_ATTRIBUTES)
 
     def _is_omitted(self, name: str, before: Schema, after: Schema) -> bool:
-        """Whether rows that are there may lack the field because it had its default."""
+        """Return whether stored rows may lack the field because it had its default."""
         if self._is_meaning_known:
             return any(name in before.get(keyword, ()) for keyword in (OMITTED, UNSET))
         return name in after.get(OMITTED, ()) and "default" in before["properties"][name]
@@ -242,7 +239,7 @@ class _Comparison:
     def _rival(
         self, option: Schema, before: Schema, options: list[Schema], found: list[list[Change]]
     ) -> Schema | None:
-        """What rows of an option of a union would be read as, if it is another option."""
+        """Return the option of a union as which rows of another option would be read, if any."""
         wrote = self._resolved(0, option)
         reads = [self._resolved(1, one) for one in options]
         takes = [
@@ -261,19 +258,22 @@ class _Comparison:
         return options[first] if is_moved else None
 
     def _tags(self, side: int, union: Schema) -> dict[str, frozenset[str]]:
-        """What tells the classes of a union apart -> the class."""
+        """Map what identifies each class of the union to the class."""
         tags: dict[str, frozenset[str]] = {}
         for option in union.get("anyOf", [union]):
-            told = self._resolved(side, option)
-            if "anyOf" in told:
-                tags |= self._tags(side, told)
+            schema = self._resolved(side, option)
+            if "anyOf" in schema:
+                tags |= self._tags(side, schema)
                 continue
-            fields = [*told.get("properties", {}).items(), *enumerate(told.get("prefixItems", ()))]
+            fields = [
+                *schema.get("properties", {}).items(),
+                *enumerate(schema.get("prefixItems", ())),
+            ]
             for name, field in fields:
                 values = self._resolved(side, field).get("enum", ())
-                if len(values) == 1 and "title" in told:
+                if len(values) == 1 and "title" in schema:
                     tag = f"{name} {msgspec.json.encode(values[0]).decode()}"
-                    tags[tag] = tags.get(tag, frozenset()) | {told["title"]}
+                    tags[tag] = tags.get(tag, frozenset()) | {schema["title"]}
         return tags
 
     def _renaming(
@@ -283,7 +283,7 @@ class _Comparison:
         codes: Iterable[Any],
         meaning: str,
     ) -> Change:
-        """A change of what bytes stand for, of each that is among ``codes``."""
+        """Yield a change of meaning for each of the ``codes`` that has another name."""
         before, after = (
             ", ".join(f"{' or '.join(sorted(side[code]))} = {code}" for code in codes)
             for side in names
@@ -351,14 +351,14 @@ def _is_text(schema: Schema) -> bool:
 
 
 def _kind(schema: Schema) -> str:
-    """What tells an option of a union from the others: the class, or the form of a text."""
+    """Return what identifies an option of a union: the class, or the format of a text."""
     if "properties" in schema:
         return str(schema.get("title"))
     return str([schema.get(one) for one in ("type", "format", "contentEncoding", "pattern")])
 
 
 def _absent(cls: Schema, name: str) -> str:
-    """What an object without the field is read with."""
+    """Describe the value with which an object without the field is read."""
     if name in cls.get(UNSET, ()):
         return "UNSET"
     field = cls["properties"][name]
@@ -374,17 +374,17 @@ def _is_any_object(schema: Schema) -> bool:
 
 
 def _written(values: Iterable[Any]) -> set[bytes]:
-    """Values as they are in JSON: 1 is not "1"."""
+    """Return values as they are in JSON: 1 is not "1"."""
     return {msgspec.json.encode(one) for one in values}
 
 
 def _is_time_at_last(name: str, before: Schema, after: Schema) -> bool:
-    """Whether a text is a time now: earlier versions did not note it of those that were one."""
+    """Return whether a text is declared a time now: earlier versions did not record times."""
     return name == "format" and name not in before and after.get(name) == "date-time"
 
 
 def _shown(schema: Any) -> Any:
-    """A type in as few words as tell it apart."""
+    """Return a short description of a type that still distinguishes it from others."""
     if not isinstance(schema, Mapping):
         return schema
     if "$ref" in schema:

@@ -1,15 +1,15 @@
-"""The JSON schema of a type, as descriptions hold it: msgspec's, with times and fields marked.
+"""The JSON schema of a type in descriptions: msgspec's schema, with times and fields marked.
 
-msgspec says ``"format": "date-time"`` only where a time zone is demanded; of a ``datetime`` as such
-it says no more than that it is a text. Readers without the class need to know. And it does not name
-the fields that are written as an array, nor keep the order of an object's: with them a reorder can
-be told from no change.
+msgspec writes ``"format": "date-time"`` only for a required time zone; a plain ``datetime`` is just
+a text in its schema, but readers without the class need to know that it is a time. And it does not
+name the fields that are written as an array, nor keep the order of an object's fields, which
+comparisons need to recognize a reorder.
 
 A JSON schema does not contain everything that decides what the bytes mean: that 2 is the member
 ``PAID`` of an enum, that ``user_id`` is written as ``userId``, that a field is omitted while it has
-its default. This is the *meaning* of a schema. A description keeps it in a part of its own, by the
-place in the schema (a JSON pointer), so the schema stays what a registry and Spark know, and an
-earlier version of logstate does not see it. `with_meaning` puts both together for a comparison.
+its default. This is the *meaning* of a schema. A description keeps it in a separate part, by JSON
+pointers into the schema, so the schema remains one that a registry and Spark understand, and an
+earlier version of logstate ignores the meaning. `with_meaning` combines both for a comparison.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from msgspec import inspect
 _OBJECTS = (
     inspect.StructType, inspect.DataclassType, inspect.TypedDictType, inspect.NamedTupleType,
 )  # fmt: skip
-#: keyword of an array's schema, ours: the names of the fields that its items are, in their order
+#: logstate's keyword of an array's schema: the names of the fields of its items, in order
 NAMES_OF_ITEMS = "namesOfItems"
-#: keyword of an object's schema, ours: its fields in the order in which they are written, where
-#: some have defaults; of those that have none ``required`` tells it
+#: logstate's keyword of an object's schema: its fields in the order in which they are written, if
+#: some have defaults; without defaults, ``required`` has this order
 ORDER_OF_FIELDS = "orderOfFields"
 #: part of a description: JSON pointer into its schema -> keywords that belong there
 MEANING = "meaning"
-#: of an enum: pairs of a value and a name that it has; a value with an alias has several
+#: of an enum: pairs of a value and one of its names; a value with an alias has several pairs
 MEMBERS = "members"
 #: of a class: name of a field in JSON -> name of the attribute, where they differ
 ATTRIBUTES = "attributes"
-#: of a class: the fields that are not written while they have their default
+#: of a class: the fields that are omitted while they have their default
 OMITTED = "omitted"
 #: of a class: the fields whose default is ``msgspec.UNSET``, which is never written
 UNSET = "unset"
-#: holds the keywords of the meaning while a schema is made; no field has this name
+#: holds the keywords of the meaning while a schema is built; no field has this name
 _MEANT = "logstate:meaning"
 Schema = Mapping[str, Any]
-#: a code in the bytes (a value of an enum, a place in an array, a tag) -> the names that it has. A
-#: code that keeps one of its names means what it meant
+#: a code in the bytes (a value of an enum, a position in an array, a tag) -> its names. A code that
+#: keeps one of its names keeps its meaning
 Names = Mapping[Any, frozenset[str]]
 _LISTS = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType)
 
 
 class MeantSchema(NamedTuple):
-    """A JSON schema, and what it does not say about the bytes."""
+    """A JSON schema, and the meaning of the bytes that it does not contain."""
 
     schema: dict[str, Any]
     meaning: dict[str, dict[str, Any]]
 
 
 def json_schema(type_: Any) -> MeantSchema:
-    """The schema of a type. Raises TypeError for a type that has none.
+    """Return the schema of a type. Raise TypeError for a type that has none.
 
     >>> from datetime import datetime
     >>> json_schema(list[datetime]).schema
@@ -84,23 +84,23 @@ def json_schema(type_: Any) -> MeantSchema:
 
 
 def described_type(type_: Any) -> dict[str, Any]:
-    """The description of JSON of a type; ``schema`` is None for a type without a JSON schema."""
+    """Return the description of JSON of a type; ``schema`` is None for a type without one."""
     try:
         schema, meaning = json_schema(type_)
-    except TypeError:  # decodable all the same
+    except TypeError:  # such a type can still be decoded
         return {"format": "json", "schema": None}
     return {"format": "json", "schema": schema, MEANING: meaning}
 
 
 def note_meaning(schema: dict[str, Any], **keywords: Any) -> None:
-    """Note keywords of the meaning in a schema that is being made; empty ones are left out."""
-    noted = {name: told for name, told in keywords.items() if told}
+    """Add keywords of the meaning to a schema that is being built; empty ones are left out."""
+    noted = {name: value for name, value in keywords.items() if value}
     if noted:
         schema.setdefault(_MEANT, {}).update(noted)
 
 
 def meaning_apart(schema: dict[str, Any]) -> MeantSchema:
-    """Take the meaning out of a schema in which it was noted."""
+    """Split a schema that contains its meaning into schema and meaning."""
     meaning: dict[str, dict[str, Any]] = {}
 
     def bare(side: Any, place: str) -> Any:
@@ -120,7 +120,7 @@ def meaning_apart(schema: dict[str, Any]) -> MeantSchema:
 
 
 def with_meaning(schema: Any, meaning: Mapping[str, Mapping[str, Any]], place: str = "") -> Any:
-    """The schema with the keywords of its meaning in it.
+    """Return the schema with the keywords of its meaning in it.
 
     >>> with_meaning({"items": {"enum": [1]}}, {"/items": {"members": [[1, "ON"]]}})
     {'items': {'members': [[1, 'ON']], 'enum': [1]}}
@@ -139,7 +139,7 @@ def with_meaning(schema: Any, meaning: Mapping[str, Mapping[str, Any]], place: s
 
 
 def members_of(cls: type[enum.Enum]) -> list[list[Any]]:
-    """Values of an enum with their names, aliases among them."""
+    """Return the values of an enum with their names and aliases."""
     return [
         [msgspec.to_builtins(one.value, str_keys=True), name]
         for name, one in cls.__members__.items()
@@ -164,7 +164,7 @@ def _meaning_of(kind: Any) -> dict[str, Any]:
 
 
 def _unset(kind: Any) -> list[str]:
-    """Fields with the default UNSET; msgspec shows them as optional fields without a default."""
+    """Return fields with the default UNSET, which msgspec shows as optional without a default."""
     if isinstance(kind, inspect.TypedDictType | inspect.NamedTupleType):
         return []
     nothing = inspect.NODEFAULT if hasattr(inspect, "NODEFAULT") else msgspec.NODEFAULT
@@ -176,7 +176,7 @@ def _unset(kind: Any) -> list[str]:
 
 
 def _defined(definitions: Mapping[str, Any], kind: inspect.Type) -> Iterable[tuple[str, Any]]:
-    """The definitions of a schema with the classes that they are of, named as msgspec does."""
+    """Return the definitions of a schema with their classes, named as msgspec names them."""
     for part in parts_of(kind):
         if not isinstance(part, (*_OBJECTS, inspect.EnumType)):
             continue
@@ -184,8 +184,10 @@ def _defined(definitions: Mapping[str, Any], kind: inspect.Type) -> Iterable[tup
         origin = getattr(cls, "__origin__", cls)
         name = origin.__name__
         if origin is not cls:
-            told = (one.__name__ if isinstance(one, type) else repr(one) for one in cls.__args__)
-            name = f"{name}[{', '.join(told)}]"
+            arguments = (
+                one.__name__ if isinstance(one, type) else repr(one) for one in cls.__args__
+            )
+            name = f"{name}[{', '.join(arguments)}]"
         for text in (name, f"{origin.__module__}.{origin.__qualname__}"):
             found = re.sub(r"[^a-zA-Z0-9.\-_]", "_", text)
             if found in definitions:
@@ -194,7 +196,7 @@ def _defined(definitions: Mapping[str, Any], kind: inspect.Type) -> Iterable[tup
 
 
 def without_names(schema: Any) -> Any:
-    """The schema as others know it, without the keywords that are ours."""
+    """Return the schema without logstate's own keywords."""
     if isinstance(schema, dict):
         return {
             name: without_names(one)
@@ -205,7 +207,7 @@ def without_names(schema: Any) -> Any:
 
 
 def _name_items(definitions: dict[str, Any], kind: inspect.Type) -> None:
-    """Note the fields of every class that is written as an array, where its name tells which."""
+    """Add the fields of every class that is written as an array, if its name identifies it."""
     found: dict[str, list[list[str]]] = {}
     for part in parts_of(kind):
         if isinstance(part, inspect.NamedTupleType) or getattr(part, "array_like", False):
@@ -220,7 +222,7 @@ def _name_items(definitions: dict[str, Any], kind: inspect.Type) -> None:
 
 
 def parts_of(kind: Any) -> Iterator[Any]:
-    """A type as msgspec understands it, and every type inside it, each once."""
+    """Yield a type as msgspec sees it, and every type inside it, each once."""
     seen: set[int] = set()
     waiting = [kind]
     while waiting:
@@ -234,7 +236,7 @@ def parts_of(kind: Any) -> Iterator[Any]:
 
 
 def _members_among_keys(kind: inspect.DictType, definitions: dict[str, Any]) -> dict[str, str]:
-    """The schema of keys that are members of an enum; msgspec writes none of keys but text."""
+    """Return the schema of keys that are enum members; msgspec describes only text keys."""
     keys = _defined(definitions, kind.key_type)
     enums = [name for name, key in keys if isinstance(key, inspect.EnumType)]
     return {"$ref": f"#/$defs/{enums[0]}"} if enums else {}
@@ -264,7 +266,7 @@ def _mark(schema: Any, kind: inspect.Type, definitions: dict[str, Any], seen: se
         for field in kind.fields:
             _mark(properties.get(field.encode_name), field.type, definitions, seen)
     elif isinstance(kind, inspect.UnionType):
-        # Of more than one type and None nobody makes a column, so only that one is looked for.
+        # A union of several types besides None never becomes a column, so only one is considered.
         kinds = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
         choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
         if len(kinds) == len(choices) == 1:
@@ -272,7 +274,7 @@ def _mark(schema: Any, kind: inspect.Type, definitions: dict[str, Any], seen: se
 
 
 def names_of_members(enum: Schema) -> dict[str, frozenset[str]]:
-    """The value of each member, as it is in JSON -> its names; none where nothing is known."""
+    """Map the JSON value of each member to its names; empty if they are not known."""
     names: dict[str, frozenset[str]] = {}
     for value, name in enum.get(MEMBERS, ()):
         code = msgspec.json.encode(value).decode()
@@ -281,25 +283,25 @@ def names_of_members(enum: Schema) -> dict[str, frozenset[str]]:
 
 
 def names_of_items(array: Schema) -> dict[int, frozenset[str]]:
-    """The place of each field -> the names that it has: in Python, and in JSON."""
+    """Map the position of each field to its names in Python and in JSON."""
     written = {name: one for one, name in array.get(ATTRIBUTES, {}).items()}
     names = array.get(NAMES_OF_ITEMS, ())
     return {n: frozenset({name, written.get(name, name)}) for n, name in enumerate(names)}
 
 
 def names_of_attributes(cls: Schema) -> dict[str, frozenset[str]]:
-    """The name of each field in JSON -> the name of the attribute."""
+    """Map the JSON name of each field to the name of the attribute."""
     attributes = cls.get(ATTRIBUTES, {})
     return {name: frozenset({attributes.get(name, name)}) for name in cls.get("properties", ())}
 
 
 def all_names(names: Names) -> frozenset[str]:
-    """Every name on one side."""
+    """Return all names of one side."""
     return frozenset[str]().union(*names.values())
 
 
 def differing_codes(before: Names, after: Names) -> list[Any]:
-    """The codes that have none of their names any more.
+    """Return the codes that lost all of their names.
 
     >>> before = {1: frozenset({"NEW"}), 2: frozenset({"PAID"})}
     >>> differing_codes(before, {1: frozenset({"OPEN"}), 2: frozenset({"PAID"})})
@@ -309,7 +311,7 @@ def differing_codes(before: Names, after: Names) -> list[Any]:
 
 
 def moved_codes(before: Names, after: Names) -> list[Any]:
-    """The codes that differ by more than a new name: a name has, or had, another code.
+    """Return the codes that differ by more than a new name: a name has, or had, another code.
 
     >>> before = {1: frozenset({"NEW"}), 2: frozenset({"PAID"})}
     >>> moved_codes(before, {2: frozenset({"HELD"}), 3: frozenset({"PAID"})})

@@ -1,12 +1,13 @@
-"""JSON through a schema registry: what the type's own serde writes, behind the id of its schema.
+"""JSON through a schema registry: the JSON of the type's own serde after the id of its schema.
 
 The frame is that of Confluent's serializers::
 
     0x00 | 4 bytes schema id, big-endian | JSON        written and read
     0x01 | 16 bytes schema GUID          | JSON        read only
 
-JSON names its fields itself, so a reader needs no schema of the writer: the registry is asked when
-the first record is written, and never for reading. What is read is checked by the declared type.
+JSON contains the names of its fields, so a reader does not need the writer's schema: the serde
+calls the registry when the first record is written, and never for reading. The declared type checks
+the value that is read.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ class JsonSchemaSerde(Serde[T]):
 
     - ``inner``: the serde of the type; its description has the schema.
     - ``registry``: as for ``avro``.
-    - ``schema``: the text to register in place of the type's schema, for a subject that has one
-      written by others. It is registered as it is: that the type writes what it says is not
-      checked.
+    - ``schema``: the text to register instead of the type's schema, for a subject whose schema was
+      written by others. It is registered unchanged, and not compared with what the type writes.
     - ``auto_register``: whether writing may add the schema to the registry.
 
     Raises SerdeError for a type without a schema.
@@ -59,8 +59,8 @@ class JsonSchemaSerde(Serde[T]):
                 f"{inner!r} has no JSON schema to register. Declare a type with fields: a "
                 "msgspec.Struct, a dataclass, a class of attrs, a TypedDict or a pydantic model."
             )
-        told = {"$schema": _DIALECT, **without_names(self.schema)}
-        self.text = schema or msgspec.json.encode(told).decode()
+        document = {"$schema": _DIALECT, **without_names(self.schema)}
+        self.text = schema or msgspec.json.encode(document).decode()
         self.auto_register = auto_register
         self.registry = registry_of(registry, "JSON")
         ask = self.registry.register if auto_register else self.registry.lookup
@@ -73,7 +73,7 @@ class JsonSchemaSerde(Serde[T]):
         def serialize(value: T) -> bytes:
             nonlocal prefix
             data = write(value)
-            if prefix is None:  # The first record: only now is the network needed.
+            if prefix is None:  # Connect to the registry only at the first record.
                 prefix = b"\0" + self.register(topic, is_key).to_bytes(4, "big")
             return prefix + data
 
@@ -88,7 +88,7 @@ class JsonSchemaSerde(Serde[T]):
         return deserialize
 
     def register(self, topic: str, is_key: bool) -> int:
-        """The schema's id for ``topic``, registered now instead of at the first record."""
+        """Register the schema for ``topic`` now instead of at the first record; return its id."""
         return self._subjects.bind(topic, is_key)
 
     def describe(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class JsonSchemaSerde(Serde[T]):
 
 
 def frame_bytes(data: bytes) -> int:
-    """How long what is in front of framed JSON is. Raises SerdeError where there is no frame.
+    """Return the length of the frame of framed JSON. Raise SerdeError if there is no frame.
 
     >>> frame_bytes(bytes(5) + b"{}")
     5

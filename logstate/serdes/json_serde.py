@@ -1,27 +1,27 @@
 """JSON, typed and untyped, through msgspec.
 
 ``json`` reads any JSON into dicts, lists and scalars. ``json_of(type)`` reads into a struct, a
-dataclass, a TypedDict or any other type msgspec knows, and refuses data that does not fit: the
-declared type is the contract, unknown fields are ignored so that writers may add some.
+dataclass, a TypedDict or any other type that msgspec supports, and refuses data that does not fit
+the declared type. Unknown fields are ignored, so that writers may add some.
 
-What is refused when written, because it would come back as something else:
+Serializing refuses values that would be read back as something else:
 
 - NaN and the infinities, which JSON does not have (msgspec alone would write null);
-- an object that is not an instance of the declared class, such as the dict one forgot to convert;
-- what the type would refuse when it is read, such as 2.5 in a field that is an ``int``. Nobody has
-  checked the fields of an object that a function made, and a row that cannot be read again stays in
-  its store whatever is corrected later;
-- what would be read as another value (`logstate.serdes.round_trip`): a text in a field of
-  ``bytes``, which is read as base64; an object, a time or a number as a key where the type is plain
+- an object that is not an instance of the declared class, such as a dict that was not converted;
+- values that the type would refuse when it is read, such as 2.5 in a field that is an ``int``.
+  Python does not check the fields of an object, and a row that cannot be read again stays in its
+  store even after the function is corrected;
+- values that would be read as another value (`logstate.serdes.round_trip`): a text in a field of
+  ``bytes``, which is read as base64; an object, a time or a number as a key if the type is plain
   JSON, which has arrays, dicts with text for keys, text, numbers, booleans and None.
 
-For the last two a struct of scalars gets a look at each field (some 10 ns a field); everything else
-is decoded once more, and compared with what was given.
+For the last two, a struct of scalars is checked field by field (some 10 ns a field); everything
+else is decoded again and compared with the given value.
 
 Keys are encoded with dict entries and sets in sorted order, because equal keys must be equal bytes;
-values keep theirs. For the same reason a key is written as it will be written again once it was
-read: 52 in a field that is a float as 52.0, an object of a derived class without what the declared
-one does not have.
+values keep their order. For the same reason a key is written as it would be written again after it
+was read: 52 in a float field as 52.0, an object of a derived class without the fields that the
+declared class does not have.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ T = TypeVar("T")
 
 
 class JsonSerde(Serde[T]):
-    """JSON that decodes into ``type_``; ``Any`` for whatever is there: dicts, lists and scalars.
+    """JSON that decodes into ``type_``; ``Any`` means dicts, lists and scalars.
 
-    Raises SerdeError when msgspec cannot decode into the type. Fields that the type does not have
-    are skipped unread: bytes in them that are no text do no harm, and are not noticed.
+    Raises SerdeError if msgspec cannot decode into the type. Fields that the type does not have
+    are skipped: bytes in them that are not text are not detected, and do no harm.
     """
 
     @overload
@@ -86,11 +86,11 @@ class JsonSerde(Serde[T]):
         return self._reading_back(encode, is_key=is_key)
 
     def unchecked_serializer(self, *, is_key: bool = False) -> Serializer[T]:
-        """For values that are known to come back as they are, or need not."""
+        """Return a serializer for values that need no check of the round trip."""
         return msgspec.json.Encoder(order="deterministic" if is_key else None).encode
 
     def _reading_back(self, encode: Serializer[Any], *, is_key: bool) -> Serializer[Any]:
-        """Encodes, and asks of the bytes what a reader will ask."""
+        """Encode, then check that the bytes are read back as the same value."""
         decode, may_hold_nan = self._decoder.decode, self._may_hold_nan
         cls = self.type if _is_record_class(self.type) else None
         is_told = self._is_told_by_equality
@@ -100,13 +100,13 @@ class JsonSerde(Serde[T]):
             if cls is not None and type(value) is not cls and not isinstance(value, cls):
                 raise not_of(cls, value)
             if is_key and value is None:
-                raise SerdeError("A key is never None: it would be the JSON null, a row of its own")
+                raise SerdeError("A key is never None: the JSON null would be a separate row")
             try:
                 data = encode(value)
             except (TypeError, UnicodeEncodeError) as error:
                 raise not_json(declared, value, error) from None
-            # Only what was written as null can be a NaN, so most values pay for one search only.
-            # By find(): the operator `in` makes and drops an error first, ten times the search.
+            # Only null in the bytes can come from NaN, so most values cost one search only. By
+            # find(): the operator `in` creates and drops an error first, ten times the search.
             if may_hold_nan and data.find(b"null") >= 0:
                 _refuse_nan(value)
             try:
@@ -137,9 +137,9 @@ class JsonSerde(Serde[T]):
 
 
 class JsonContainerSerde(JsonSerde[T]):
-    """Plain JSON that writes objects only, or arrays only: what ``dict`` and ``list`` alone mean.
+    """Plain JSON that writes objects only, or arrays only: the meaning of ``dict`` and ``list``.
 
-    It reads any JSON, as plain JSON does, for others write the topic too.
+    It reads any JSON, like plain JSON, because others may write to the topic, too.
     """
 
     def __init__(self, container: type[T]) -> None:
@@ -172,7 +172,7 @@ def json_of(type_: type[T]) -> JsonSerde[T]: ...
 @overload
 def json_of(type_: Any) -> JsonSerde[Any]: ...
 def json_of(type_: Any) -> JsonSerde[Any]:
-    """JSON that decodes into ``type_``.
+    """Return a serde for JSON that decodes into ``type_``.
 
     >>> import msgspec
     >>> class Click(msgspec.Struct, frozen=True):
@@ -206,7 +206,7 @@ def bind(encode, cls, serialize_with_care):
 def _looking_at_fields(
     encode: Serializer[Any], cls: type, condition: str, with_care: Serializer[Any]
 ) -> Serializer[Any]:
-    """A look at the fields of a struct of scalars costs a quarter of decoding it."""
+    """Check the fields of a struct of scalars, which costs a quarter of decoding it."""
     source = _LOOKING_AT_FIELDS.format(condition=condition.replace("\n", "\n            "))
     bind = make_function("bind", source, f"serializer of {cls.__qualname__}")
     serialize: Serializer[Any] = bind(encode, cls, with_care)
@@ -214,7 +214,7 @@ def _looking_at_fields(
 
 
 def not_of(cls: type, value: object) -> SerdeError:
-    """The error for a value of another class than the declared one."""
+    """Return the error for a value of another class than the declared one."""
     return SerdeError(
         f"Found {type_name(value)} where the serde json_of({cls.__name__}) takes "
         f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the "
@@ -223,7 +223,7 @@ def not_of(cls: type, value: object) -> SerdeError:
 
 
 def not_json(serde: str, value: Any, error: Exception) -> SerdeError:
-    """The error for a value that JSON cannot hold: an object of another library, half a letter."""
+    """Return the error for a value that JSON cannot hold, such as an object of another library."""
     found = unwritable(value)
     if found is None:
         return SerdeError(f"The value cannot be written with {serde}: {text_of(error)}")
@@ -241,7 +241,7 @@ def not_json(serde: str, value: Any, error: Exception) -> SerdeError:
 
 
 def not_readable(serde: str, error: Exception) -> SerdeError:
-    """The error for a value whose bytes its own serde would refuse to read."""
+    """Return the error for a value whose bytes its own serde would refuse to read."""
     return SerdeError(
         f"The value could not be read again with {serde}: {text_of(error)}."
         " It is refused before it is "
@@ -252,12 +252,12 @@ def not_readable(serde: str, error: Exception) -> SerdeError:
 
 
 def not_the_same(serde: str, found: Difference) -> SerdeError:
-    """The error for a value whose bytes would be read as another one."""
+    """Return the error for a value whose bytes would be read as another one."""
     return SerdeError(
-        f"The value would not come back as it is with {serde}: {found}. It is refused before it is"
-        " written, because later nobody could tell. Make the value of its declared type in the"
-        " function that returns it (str.encode, list(...), isoformat()), or declare the type that"
-        " it really has"
+        f"The value would not be read back unchanged with {serde}: {found}. It is refused before"
+        " it is written, because the change could not be detected later. Make the value of its"
+        " declared type in the function that returns it (str.encode, list(...), isoformat()), or"
+        " declare the type that it really has"
     )
 
 
@@ -267,7 +267,7 @@ def _refuse_nan(value: Any) -> None:
 
 
 def no_nan() -> SerdeError:
-    """The error for a value that JSON cannot express."""
+    """Return the error for a value that JSON cannot express."""
     return SerdeError(
         "The value holds NaN or an infinity, which JSON cannot express: it would be read "
         "back as null. Use None for a missing number, or the avro or float64 serde."
@@ -275,7 +275,7 @@ def no_nan() -> SerdeError:
 
 
 def holds_nan(value: Any) -> bool:
-    """For what ``to_builtins`` returns; runs for every value with a null in it, hence type()."""
+    """Check what ``to_builtins`` returned; runs for every value with a null, hence ``type()``."""
     kind = type(value)
     if kind is float:
         return not math.isfinite(value)
@@ -292,7 +292,7 @@ def holds_nan(value: Any) -> bool:
 
 
 def _is_record_class(type_: Any) -> bool:
-    """Classes whose instances only come from calling them: a dict in their place is a mistake."""
+    """Return whether instances only come from calling the class, so that a dict is a mistake."""
     if not isinstance(type_, type):
         return False
     fields_of = ("__dataclass_fields__", "__attrs_attrs__")
@@ -300,7 +300,7 @@ def _is_record_class(type_: Any) -> bool:
 
 
 def _may_hold_float(parts: list[Any]) -> bool:
-    """Whether a float can be anywhere inside a type; yes when it cannot be told."""
+    """Return whether a float can be anywhere inside a type; True if that is not known."""
     floats = (msgspec.inspect.FloatType, msgspec.inspect.AnyType, msgspec.inspect.RawType)
     return any(isinstance(part, floats) for part in parts)
 
@@ -308,7 +308,7 @@ def _may_hold_float(parts: list[Any]) -> bool:
 def _refuse_unknown_classes(parts: list[Any]) -> None:
     for part in parts:
         if isinstance(part, msgspec.inspect.CustomType):
-            raise TypeError(f"{_name(part.cls)} is no type that JSON can be converted into")
+            raise TypeError(f"{_name(part.cls)} is not a type that JSON can be converted into")
 
 
 def _name(type_: Any) -> str:

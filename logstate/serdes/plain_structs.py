@@ -1,12 +1,12 @@
-"""Which objects of a frozen struct are sure to be what their JSON decodes to.
+"""Recognize objects of a frozen struct that equal what their JSON decodes to.
 
-A store may keep such an object, hand it out again, and encode it later: its bytes can neither fail
-nor come back as something else. Nobody has checked the fields of a struct that user code made, so
-that is asked of every object: each field has exactly one of its declared scalar types, integers fit
+A store may keep such an object, return it again, and encode it later: encoding cannot fail, and
+decoding returns an equal object. Python does not check the fields of a struct that user code made,
+so each object is checked: each field has exactly one of its declared scalar types, integers fit
 64 bits, floats are finite, strings are ASCII (a lone surrogate would not encode).
 
-The question is asked for every write, so it is text about ``value``, to be put into the function
-that asks (it assigns to ``x``, ``x1``, ``x2`` and so on):
+The check runs for every write, so it is source text about ``value``, to be inserted into the
+calling function (it assigns to ``x``, ``x1``, ``x2`` and so on):
 
 >>> class Spent(msgspec.Struct, frozen=True):
 ...     count: int
@@ -21,11 +21,11 @@ and type(x2 := value.fee) is float
 and ((x := value.note) is None or type(x) is str and x.isascii())
 and (x := x1 + x2) - x == 0.0
 
-(Of small integers the first comparison is the quick one. A sum that overflows says no to finite
-floats too, which costs an encoding at the write and nothing else.)
+(For small integers the first comparison suffices. A sum of finite floats that overflows fails the
+check, which only costs an encoding at the write.)
 
-What is not covered (other field types, constraints, a ``__post_init__``) has no such condition, and
-costs its store an encoding at every write.
+Other structs (other field types, constraints, a ``__post_init__``) have no such condition, and
+cost their store an encoding at every write.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import Any
 
 import msgspec
 
-_SMALL = 2**30  # what Python keeps in one digit
+_SMALL = 2**30  # Python stores smaller integers in one digit
 _PLAIN = {
     int: f"(-{_SMALL} < x < {_SMALL} or {-(2**63)} <= x <= {2**63 - 1})",
     float: "x - x == 0.0",
@@ -50,7 +50,7 @@ _READABLE = {int: "", float: "x - x == 0.0", str: "", bool: ""}
 
 
 def plain_condition(type_: Any) -> str | None:
-    """The condition for a struct; None where its objects cannot be told by a look at the fields."""
+    """Return the condition for a struct; None if a check of its fields is not sufficient."""
     if not _is_struct(type_):
         return None
     if not type_.__struct_config__.frozen or hasattr(type_, "__post_init__"):
@@ -59,9 +59,9 @@ def plain_condition(type_: Any) -> str | None:
 
 
 def readable_condition(type_: Any) -> str | None:
-    """As ``plain_condition``, of what can be read again: text and integers may be any.
+    """Like ``plain_condition``, for values that can be read again: any text and any integer.
 
-    Frozen or not, structs and dataclasses: it is asked when the bytes are made.
+    For frozen and other structs and dataclasses: the check runs when the bytes are made.
 
     >>> class Spent(msgspec.Struct):
     ...     count: int
@@ -77,7 +77,7 @@ def readable_condition(type_: Any) -> str | None:
 
 
 def _fields(type_: Any) -> list[tuple[str, Any]]:
-    """Each field's name and type; none where they cannot be told."""
+    """Return each field's name and type; none if they are not known."""
     if _is_struct(type_):
         return [(field.name, field.type) for field in msgspec.structs.fields(type_)]
     if not isinstance(type_, type) or not dataclasses.is_dataclass(type_):
@@ -95,7 +95,7 @@ def _is_struct(type_: Any) -> bool:
 
 
 def _condition(struct: Any, test_of: Mapping[type[Any], str]) -> str | None:
-    """The tests of all fields; None where a field is of another type than the given ones."""
+    """Return the tests of all fields; None if a field has another type than the given ones."""
     tests: list[str] = []
     floats: list[str] = []
     for name, type_ in _fields(struct):
@@ -121,7 +121,7 @@ def _condition(struct: Any, test_of: Mapping[type[Any], str]) -> str | None:
 
 
 def _scalar(type_: Any) -> tuple[bool, type[Any] | None]:
-    """Whether None is allowed, and the one scalar type beside it; None where there is another."""
+    """Return whether None is allowed, and the one scalar type; None for any other type."""
     may_be_none = False
     if typing.get_origin(type_) in (typing.Union, types.UnionType):
         alternatives = [one for one in typing.get_args(type_) if one is not types.NoneType]

@@ -1,9 +1,9 @@
-"""Whether Protobuf that was written for one message is read by another: by the fields' numbers.
+"""Compare two Protobuf messages by the numbers of their fields: can one read the other's bytes?
 
-A number is what stands in the bytes. So a field that is added or gone does no harm, while a number
-that is used again for something else gives every row another meaning. Where only the name of a
-number differs, nobody can tell the one from the other but the user: ``renamed=`` says so. Pure;
-compares what :func:`logstate.serdes.protobuf_schema.message_schema` gives.
+The bytes contain the numbers. So a field may be added or removed, while a number that is reused for
+something else gives every row another meaning. If only the name of a number differs, only the user
+knows whether it is the same field: ``renamed=`` says so. The compared schemas are those of
+:func:`logstate.serdes.protobuf_schema.message_schema`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from logstate.contracts.compatibility import Change, Verdict
 
 Schema = Mapping[str, Any]
 
-#: types whose values are all values of the other, and have the same bytes there
+#: types whose values are all values of the other type, with the same bytes
 _WIDER = {
     ("int32", "int64"), ("uint32", "uint64"), ("uint32", "int64"), ("sint32", "sint64"),
     ("bool", "int32"), ("bool", "int64"), ("bool", "uint32"), ("bool", "uint64"),
     ("enum", "int32"), ("enum", "int64"), ("string", "bytes"),
 }  # fmt: skip
 
-_ADDED = "Rows that are there are read with the default"
-_GONE = "It is kept unread in rows that are there. Never use its number again: reserve it"
-_READ = "Rows that are there are read as they were meant"
-_RENAMED = "The number stays, so rows that are there have it under the new name"
+_ADDED = "Stored rows are read with the default"
+_GONE = "It is kept unread in stored rows. Never use its number again: reserve it"
+_READ = "Stored rows keep their meaning"
+_RENAMED = "The number stays, so stored rows have it under the new name"
 _OTHER_NAME = (
-    "Rows that are there hold the number with its old meaning. If only the name is new, say so:"
+    "Stored rows hold the number with its old meaning. If only the name is new, say so:"
     " protobuf(..., renamed={{{old!r}: {new!r}}}); if it is another thing, give it a new number"
 )
 _REUSED = (
-    "The number stands in rows that are there for something else. Give the field a number that was"
+    "The number has another meaning in stored rows. Give the field a number that was"
     " never used, and reserve the old one"
 )
 _MOVED = (
@@ -43,11 +43,9 @@ _REUSED_NAME = (
     "Rows hold the old number, which has no name any more. Give the value its number back, and a"
     " new value a number that was never used"
 )
-_NEEDED = "Rows that are there do not have it, and would be refused. Make the field optional"
-_EXCLUSIVE = (
-    "Rows that are there may have both, and only the last one would be read. Keep them apart"
-)
-_UNREAD_NAME = "A closed enum reads the number as if it were not there. Keep it"
+_NEEDED = "Stored rows do not have it, and would be refused. Make the field optional"
+_EXCLUSIVE = "Stored rows may have both, and only the last one would be read. Keep them separate"
+_UNREAD_NAME = "A closed enum reads the number as if it were missing. Keep it"
 _OTHER_DEFAULT = (
     "Rows do not hold the field where it is not set, and would be read with the new default. Keep"
     " the default, or add another field"
@@ -66,7 +64,7 @@ def protobuf_changes(
     *,
     rows_name_their_message: bool,
 ) -> Iterator[Change]:
-    """What changed from the writer's message to the reader's."""
+    """Return the changes from the writer's message to the reader's."""
     if rows_name_their_message and stored["message"] != declared["message"]:
         sides = (stored["message"], declared["message"])
         yield Change(Verdict.REFUSED, subject, f"{part}.message", *sides, _OTHER_MESSAGE)
@@ -82,7 +80,7 @@ class _Comparison:
         self._stored = stored
         self._declared = declared
         self._renamed = renamed
-        #: pairs that were compared: a message that holds itself is compared once
+        #: pairs that were compared: a message that contains itself is compared once
         self._seen: set[tuple[str, str]] = set()
 
     def messages(self, part: str, stored: str, declared: str) -> Iterator[Change]:
@@ -98,7 +96,7 @@ class _Comparison:
             if before and moved_to != number and before["name"] not in self._renamed:
                 yield self._moved(part, number, before, moved_to, new[moved_to], after)
             elif after and before is None and self._is_moved(after["name"], old):
-                continue  # said above, at the number that it had
+                continue  # reported at its old number
             else:
                 yield from self._fields(part, number, before, after)
         yield from self._oneofs(part, old, new)
@@ -129,7 +127,7 @@ class _Comparison:
         moved: Schema,
         after: Schema | None,
     ) -> Change:
-        """A field that has another number; ``after`` is what has the old one now."""
+        """Report a field with a new number; ``after`` is the field that has the old number now."""
         place = f"{part}.{before['name']}"
         if after is not None:
             return self._change(Verdict.REFUSED, place, number, before, after, _REUSED)
@@ -173,7 +171,7 @@ class _Comparison:
         return before["type"] == after["type"] or (before["type"], after["type"]) in _WIDER
 
     def _default(self, schema: Schema, field: Schema) -> Any:
-        """What the field is read as where it is not set; None for the default of its type."""
+        """Return the value of the field if it is not set; None for the default of its type."""
         if field.get("type") != "enum" or "default" in field or field.get("repeated"):
             return field.get("default")
         values = schema["enums"][field["of"]]["values"]
@@ -203,7 +201,7 @@ class _Comparison:
                 yield Change(verdict, self._subject, part, *sides, meaning)
 
     def _oneofs(self, part: str, old: Schema, new: Schema) -> Iterator[Change]:
-        """Fields that could be set together must not come to exclude each other."""
+        """Fields that could be set together must not exclude each other."""
         groups: dict[str, list[str]] = {}
         for number, field in new.items():
             if number in old and "oneof" in field:
@@ -229,7 +227,7 @@ class _Comparison:
 
 
 def _shown(number: str, field: Schema | None) -> str | None:
-    """As a .proto file has it."""
+    """Return the field as in a .proto file."""
     if field is None:
         return None
     kind = field.get("of", field["type"])

@@ -1,7 +1,7 @@
-"""What a schema registry keeps of Protobuf: compiled files, and what they say of a message.
+"""Compiled Protobuf files in a schema registry, and the messages that they describe.
 
-The one module that imports Protobuf itself. Classes that were generated bring all that reading and
-writing needs; descriptors are needed for schemas of others, and for readers without the classes.
+The only module that imports Protobuf itself. Generated classes suffice for reading and writing;
+descriptors are needed for schemas of other programs, and for readers without the classes.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Protobuf needs its package: pip install 'logstate[protobuf]'.") from error
 
-#: files that every Protobuf installation has, and that are never registered
+#: files that are part of every Protobuf installation and are never registered
 BUILT_IN = ("confluent/", "google/protobuf/", "google/type/")
 _NUMBERS = {name: number for number, name in TYPES.items()}
 
 
 def file_text(file: Any) -> str:
-    """A file as registries keep it: its descriptor, in base64."""
+    """Return a file as registries store it: its descriptor, in base64."""
     return base64.b64encode(file.serialized_pb).decode("ascii")
 
 
 def message_of(
     registry: Registry, registered: RegisteredSchema, indexes: Sequence[int]
 ) -> tuple[str, dict[str, Any] | None]:
-    """The name of the message that the indexes lead to, and its schema.
+    """Return the name of the message at the indexes, and its schema.
 
-    The schema is None where a file that it imports is nowhere to be had. Raises UnknownSchemaError
-    for a schema that is no compiled file, and for indexes that lead nowhere.
+    The schema is None if a file that it imports is not available. Raises UnknownSchemaError
+    for a schema that is not a compiled file, and for indexes without a message.
     """
     file = _parsed(registered.text)
     name = _name_at(file, indexes)
@@ -47,12 +47,12 @@ def message_of(
         file.name = file.name or "default"
         pool.Add(file)
         return name, message_schema(pool.FindMessageTypeByName(name))
-    except (KeyError, TypeError, ImportError):  # it refuses files whose imports are missing
+    except (KeyError, TypeError, ImportError):  # a file whose imports are missing is refused
         return name, None
 
 
 def message_class(schema: Mapping[str, Any]) -> Any:
-    """A class for a message that is known by its schema only; enums are read as numbers."""
+    """Return a class for a message that is known by its schema only; enums are read as numbers."""
     file = descriptor_pb2.FileDescriptorProto(name="described.proto", package="d", syntax="proto2")
     names = {name: f"M{number}" for number, name in enumerate(schema["messages"])}
     for name, message in schema["messages"].items():
@@ -85,9 +85,9 @@ def _add_field(
 def _parsed(text: str) -> Any:
     try:
         return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except Exception as error:  # of base64 and of the parser alike
+    except Exception as error:  # of base64 and of the parser
         raise UnknownSchemaError(
-            "The schema is no compiled file of Protobuf: the registry gave text that is not a "
+            "The schema is not a compiled Protobuf file: the registry returned text that is not a "
             "descriptor in base64. Does it know format=serialized, and is the schema's type "
             "PROTOBUF?"
         ) from error
@@ -110,7 +110,7 @@ def _name_at(file: Any, indexes: Sequence[int]) -> str:
 def _imports(
     registry: Registry, registered: RegisteredSchema, file: Any, seen: set[str]
 ) -> Iterator[Any]:
-    """Files that a file imports, those first that import nothing."""
+    """Yield the files that a file imports, dependencies first."""
     references = {name: (subject, version) for name, subject, version in registered.references}
     for name in file.dependency:
         if name in seen:

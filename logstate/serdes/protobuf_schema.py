@@ -1,15 +1,15 @@
 """A Protobuf message as plain data: its fields by number, and those of the messages inside it.
 
-That is what the manifest keeps, what two versions are compared by, and what Spark makes columns of.
-It is read from the descriptor that every generated class carries; Protobuf itself is not imported.
+The manifest stores this form, two versions are compared by it, and Spark derives columns from it.
+It is read from the descriptor that every generated class has; Protobuf itself is not imported.
 
     {"message": "shop.Click",
      "messages": {"shop.Click": {"fields": {"1": {"name": "user", "type": "string"}, ...}}},
      "enums": {"shop.Kind": {"values": {"0": "WEB"}, "closed": False}}}
 
 A field also has ``of`` (the message or enum of its type), ``repeated``, ``presence`` (``explicit``
-where one can ask whether it is set, ``required``), ``oneof``, ``default`` where it is not the
-type's own, and ``key`` and ``value`` where it is a map.
+if it records whether it is set, ``required``), ``oneof``, ``default`` if it is not that of the
+type, and ``key`` and ``value`` if it is a map.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _LABEL_REQUIRED, _LABEL_REPEATED = 2, 3
 
 
 def is_protobuf_message(type_: Any) -> bool:
-    """Whether a type is a class that protoc generated."""
+    """Return whether a type is a class that protoc generated."""
     wanted = ("DESCRIPTOR", "FromString", "SerializeToString")
     return isinstance(type_, type) and all(hasattr(type_, name) for name in wanted)
 
 
 def message_schema(descriptor: Any) -> dict[str, Any]:
-    """The message of a descriptor, with all that is inside it."""
+    """Return the message of a descriptor, with everything inside it."""
     schema: dict[str, Any] = {"message": descriptor.full_name, "messages": {}, "enums": {}}
     waiting = [descriptor]
     while waiting:
@@ -57,13 +57,13 @@ def message_schema(descriptor: Any) -> dict[str, Any]:
 
 
 def is_map(field: Any) -> bool:
-    """Whether a field is a map: on the wire, a list of messages of a key and a value."""
+    """Return whether a field is a map: on the wire, a list of messages of a key and a value."""
     message = field.message_type
     return message is not None and bool(message.GetOptions().map_entry)
 
 
 def _value_field(field: Any) -> Any:
-    """The field that a map's values are of; of any other field, the field itself."""
+    """Return the field of a map's values; return any other field unchanged."""
     return field.message_type.fields_by_number[2] if is_map(field) else field
 
 
@@ -86,7 +86,7 @@ def _field(field: Any) -> dict[str, Any]:
     elif field.has_presence:
         described["presence"] = "explicit"
     oneof = field.containing_oneof
-    # What `optional` makes of itself in proto3 is a oneof of one member.
+    # In proto3, `optional` creates a oneof with one member.
     if oneof is not None and len(oneof.fields) > 1:
         described["oneof"] = oneof.name
     if field.has_default_value:
@@ -103,12 +103,12 @@ def _type(field: Any) -> dict[str, Any]:
 
 def _enum(enum: Any) -> dict[str, Any]:
     values: dict[str, str] = {}
-    for value in enum.values:  # of several names of one number the first one counts
+    for value in enum.values:  # the first of several names of a number counts
         values.setdefault(str(value.number), value.name)
     return {"values": values, "closed": bool(enum.is_closed)}
 
 
 def _is_labelled(field: Any, name: str, label: int) -> bool:
-    """Protobuf 7 has only the properties, those before 6.31 only labels."""
-    told = getattr(field, name, None)
-    return field.label == label if told is None else bool(told)
+    """Protobuf 7 has only the properties, versions before 6.31 have only labels."""
+    flag = getattr(field, name, None)
+    return field.label == label if flag is None else bool(flag)

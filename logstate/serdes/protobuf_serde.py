@@ -1,15 +1,15 @@
 """Protobuf: classes that protoc generated, bare or through a schema registry.
 
-Bare, the bytes are the message alone, and the class says what they mean. With a registry they are
+Bare, the bytes are the message alone, and the class defines their meaning. With a registry they are
 framed as Confluent's serializers do it::
 
     0x00 | 4 bytes schema id, big-endian | message indexes | message        written and read
     0x01 | 16 bytes schema GUID          | message indexes | message        read only
 
-The indexes are the way to the message in its file (how many, and each, as zigzag varints; the
-single byte 0 is the way to the first one). A record is read if its writer's message has the name
-of the declared one, and no number stands for something else in it: that is looked up once per
-schema. What the declared class does not know of a record is kept in it, and written again.
+The indexes are the path to the message in its file (their count, then each index, as zigzag
+varints; the single byte 0 means the first message). A record is read if its writer's message has
+the name of the declared one, and no number has another meaning in it: this is checked once per
+schema. Fields that the declared class does not have are kept in the message, and written again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from logstate.serdes.protobuf_schema import is_protobuf_message, message_schema
 M = TypeVar("M")
 
 _FRAMED = "It begins like a record framed with a schema id: is registry= missing?"
-_OTHER = "Was it written with another message, or is it no Protobuf at all?"
+_OTHER = "Was it written with another message, or is it not Protobuf at all?"
 _MAX_INDEXES = 32
 
 
@@ -44,11 +44,11 @@ class ProtobufSerde(Serde[M]):
       the methods of ``logstate.registry.schema_registry.Registry`` (its schemas are compiled files
       in base64). None: the bare message.
     - ``renamed``: fields and enum values whose number kept its meaning under a new name, old name
-      to new one; it is asked when a topology is compared with what is stored.
+      to new one; used when a topology is compared with its stored state.
     - ``auto_register``: whether writing may add the file, and those it imports, to the registry.
 
-    Raises SerdeError for a class that is no message. The callables raise SerdeError for other
-    objects and for bytes that do not decode, RegistryError while the registry cannot be asked.
+    Raises SerdeError for a class that is not a message. The callables raise SerdeError for other
+    objects and for bytes that do not decode, RegistryError while the registry is unavailable.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ProtobufSerde(Serde[M]):
         self.message = cast(Any, message)
         if not is_protobuf_message(message):
             raise SerdeError(
-                f"{message!r} is no class of a Protobuf message. Give the class itself, from the "
+                f"{message!r} is not the class of a Protobuf message. Give the class, from the "
                 "module that protoc wrote (..._pb2)."
             )
         self.name: str = self.message.DESCRIPTOR.full_name
@@ -71,12 +71,12 @@ class ProtobufSerde(Serde[M]):
         self.auto_register = auto_register
         self.registry = None if registry is None else registry_of(registry, "PROTOBUF")
         self._subjects = Subjects(self._ask)
-        #: what is in front of a record, to what speaks against reading it
+        #: header of a record -> the reason not to read it, empty if there is none
         self._problems: SchemaIds[bytes, str] = SchemaIds(self._problem_of)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[M]:
         message, to_bytes = self.message, self.message.SerializeToString
-        # Equal keys must be equal bytes, and a map has no order of its own.
+        # Equal keys must be equal bytes, and maps are unordered.
         options = {"deterministic": True} if is_key else {}
         prefix: bytes | None = b"" if self.registry is None else None
 
@@ -85,7 +85,7 @@ class ProtobufSerde(Serde[M]):
             if type(value) is not message:
                 raise self._not_of(value)
             data: bytes = to_bytes(value, **options)
-            if prefix is None:  # The first record: only now is the network needed.
+            if prefix is None:  # Connect to the registry only at the first record.
                 prefix = self._prefix(topic, is_key)
             return prefix + data
 
@@ -115,7 +115,7 @@ class ProtobufSerde(Serde[M]):
         return deserialize
 
     def register(self, topic: str, is_key: bool) -> int:
-        """The schema's id for ``topic``, registered now instead of at the first record."""
+        """Register the schema for ``topic`` now instead of at the first record; return its id."""
         if self.registry is None:
             raise SerdeError("This Protobuf serde has no registry to register its schema in.")
         return self._subjects.bind(topic, is_key)
@@ -152,7 +152,7 @@ class ProtobufSerde(Serde[M]):
         return ask(subject, file_text(file))
 
     def _imports(self, registry: Registry, file: Any) -> list[Import]:
-        """Each file that this one imports, under its own name as its subject."""
+        """Register each file that this one imports, under its own name as its subject."""
         from logstate.serdes.protobuf_files import BUILT_IN
 
         imports = []
@@ -177,7 +177,7 @@ class ProtobufSerde(Serde[M]):
         return registry.bind(subject, text, imports, is_new_allowed=may_register)
 
     def _start_of(self, data: bytes) -> int:
-        """Where the message begins, unless something speaks against reading it."""
+        """Return where the message begins. Raise SerdeError if the record must not be read."""
         is_guid = data[:1] == b"\x01"
         if len(data) < 6 or data[0] > 1:
             raise SerdeError(
@@ -206,7 +206,7 @@ class ProtobufSerde(Serde[M]):
                 f"The record holds {name} (schema id {schema_id}), and {self.name} is declared. "
                 "Declare that message, or read only topics of one message."
             )
-        if schema is None:  # made of files nobody has: numbers cannot be compared
+        if schema is None:  # files are missing: numbers cannot be compared
             return ""
         changes = protobuf_changes(
             f"schema id {schema_id}", name, schema, self.schema, self.renamed,
@@ -231,7 +231,7 @@ class ProtobufSerde(Serde[M]):
 
 
 def message_indexes(descriptor: Any) -> list[int]:
-    """The way to a message in its file: the index of each message on it, outermost first."""
+    """Return the path to a message in its file: the index of each message, outermost first."""
     indexes: list[int] = []
     outer = descriptor.containing_type
     while outer is not None:
@@ -243,7 +243,7 @@ def message_indexes(descriptor: Any) -> list[int]:
 
 
 def encode_indexes(indexes: list[int]) -> bytes:
-    """Indexes as they stand in front of a message.
+    """Encode indexes for the header of a message.
 
     >>> encode_indexes([0]).hex(), encode_indexes([1, 0]).hex()
     ('00', '040200')
@@ -254,7 +254,7 @@ def encode_indexes(indexes: list[int]) -> bytes:
 
 
 def decode_indexes(data: bytes, start: int) -> tuple[list[int], int]:
-    """The indexes that begin at ``start``, and where they end.
+    """Return the indexes that begin at ``start``, and the position after them.
 
     >>> decode_indexes(bytes.fromhex("040200ff"), 0)
     ([1, 0], 3)
@@ -263,7 +263,7 @@ def decode_indexes(data: bytes, start: int) -> tuple[list[int], int]:
     if count == 0:
         return [0], position
     if not 0 < count <= _MAX_INDEXES:
-        raise SerdeError(f"The bytes name {count} message indexes: they are no framed Protobuf.")
+        raise SerdeError(f"The bytes have {count} message indexes: they are not framed Protobuf.")
     indexes = []
     for _ in range(count):
         index, position = _number(data, position)

@@ -1,8 +1,7 @@
-"""Protobuf messages as plain data, by what a serde tells of them: the application's classes are not
-needed.
+"""Decode Protobuf messages into plain data by a serde's description, without generated classes.
 
-A field that can be asked whether it is set is None where it is not; every other one has the default
-of its type, as in the application. Numbers of enums that have no name are texts of digits.
+A field with presence is None if it is not set; every other field then has the default of its type,
+as in the application. Numbers of enums that have no name become texts of digits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plain_decoder(description: Schema) -> Callable[[bytes], Any]:
-    """What makes plain data of the bytes that a described Protobuf serde wrote."""
+    """Return a function that decodes the bytes of a described Protobuf serde into plain data."""
     schema = description["schema"]
     parse = message_class(schema).FromString
     read = _Reader(schema).reader(schema["message"])
@@ -40,7 +39,7 @@ def _start(data: bytes) -> int:
 
 
 class _Reader:
-    """Makes, once per message, what turns it into plain data."""
+    """Builds, once per message, the function that converts it into plain data."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -50,7 +49,7 @@ class _Reader:
         if name == "google.protobuf.Timestamp":
             return _instant
         if name not in self._made:
-            self._made[name] = []  # known before its fields are: one of them may hold it again
+            self._made[name] = []  # set before its fields: one of them may contain it again
             described = self._schema["messages"][name]["fields"].items()
             self._made[name] += [(f["name"], self._field(n, f)) for n, f in described]
         fields = self._made[name]

@@ -1,14 +1,14 @@
-"""Pydantic models (version 2) as JSON: what a model validates is what is read and written.
+"""Pydantic models (version 2) as JSON: the model validates what is read and what is written.
 
-Pydantic itself is not imported: a model brings along all that is needed. Written are the names
-that the model reads (``serialization_alias`` must be one of them), without computed fields: in
-values in the model's order, in keys sorted by name, because equal keys must be equal bytes.
+Pydantic itself is not imported: a model has all methods that are needed. The names in the JSON are
+those that the model reads (``serialization_alias`` must be one of them), without computed fields:
+in values in the model's order, in keys sorted by name, because equal keys must be equal bytes.
 
-Refused are, as everywhere in JSON, NaN and the infinities where the model would write them as null,
-objects of other classes than the declared one, and what the model would not read again, or would
-read as another value (a text in a field that is an int): fields can be set to anything unless
-``validate_assignment`` is on, and ``model_construct`` checks nothing. Not looked at are private
-attributes and fields that the model excludes.
+As everywhere in JSON, serializing refuses NaN and the infinities if the model would write them as
+null, objects of another class, and values that the model would not read again, or would read as
+another value (a text in a field that is an int): fields can be set to anything unless
+``validate_assignment`` is on, and ``model_construct`` checks nothing. Private attributes and fields
+that the model excludes are not checked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ M = TypeVar("M")
 
 
 def is_pydantic_model(type_: Any) -> bool:
-    """Whether a type is a model of pydantic 2; its dataclasses are dataclasses."""
+    """Return whether a type is a model of pydantic 2; its dataclasses are dataclasses."""
     return isinstance(type_, type) and hasattr(type_, "model_validate_json")
 
 
@@ -73,7 +73,7 @@ class PydanticSerde(Serde[M]):
         def serialize(value: Any) -> bytes:
             if type(value) is not model and not isinstance(value, model):
                 raise not_of(model, value)
-            # Without its warnings: what does not fit is refused by the reading, two lines below.
+            # Without warnings: decoding refuses the values that do not fit, two lines below.
             try:
                 data: bytes = to_json(value, by_alias=True, round_trip=True, warnings=False)
             except Exception as error:
@@ -82,14 +82,14 @@ class PydanticSerde(Serde[M]):
                 raise no_nan()
             try:
                 read = validate(data)
-            except ValueError as error:  # pydantic's, which quotes the value: only where and what
+            except ValueError as error:  # pydantic's text quotes the value: keep field and reason
                 raise not_readable(model.__name__, _without_values(error)) from None
             found = difference(value, read)
             if found is not None:
                 raise not_the_same(model.__name__, found)
             if not is_key:
                 return data
-            # As it will be written again once it was read: 52 in a float field is 52.0 then.
+            # As it would be written again after reading: 52 in a float field becomes 52.0.
             data = to_json(read, by_alias=True, round_trip=True, warnings=False)
             return in_order(msgspec.json.decode(data))
 
@@ -104,7 +104,7 @@ class PydanticSerde(Serde[M]):
             schema = self.model.model_json_schema(
                 mode="serialization", schema_generator=_meaning_generator()
             )
-        except RuntimeError:  # pydantic's, of a field that it reads and writes by functions alone
+        except RuntimeError:  # pydantic's, for a field that only functions read and write
             return {"format": "json", "schema": None}
         for one in (schema, *schema.get("$defs", {}).values()):
             fields = one.get("properties", {})
@@ -124,7 +124,7 @@ class PydanticSerde(Serde[M]):
 
 @lru_cache(maxsize=1)
 def _meaning_generator() -> Any:
-    """Pydantic's generator of JSON schemas, which also notes what the bytes mean."""
+    """Return pydantic's generator of JSON schemas, extended to record what the bytes mean."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class WithMeaning(GenerateJsonSchema):
@@ -164,14 +164,14 @@ def _meaning_generator() -> Any:
 
 
 def _without_values(error: Any) -> ValueError:
-    """What does not fit, field by field; pydantic's own text has the values in it."""
+    """Return the misfits field by field; pydantic's own text contains the values."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     fields = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
     return ValueError("; ".join(fields))
 
 
 def _unread_names(model: Any) -> Iterator[tuple[str, str]]:
-    """Fields that are written under a name that is not read."""
+    """Yield fields that are written under a name that is not read."""
     config = model.model_config
     reads_names = config.get("populate_by_name") or config.get("validate_by_name")
     for name, field in model.model_fields.items():

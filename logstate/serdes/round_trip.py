@@ -1,19 +1,19 @@
-"""Whether what is read back is what was written: equal, and of the type that was given.
+"""Compare a value that was read back with the written one: equal, and of the given type.
 
-A declared type reads some values as others without a word: a text in a field of ``bytes`` as what
-it would be in base64, an array as a list where a tuple was given, 2**53 + 1 in a ``float`` as
-another number. Nobody could tell later, so whoever writes asks here.
+A declared type silently reads some values as others: a text in a field of ``bytes`` as base64, an
+array as a list if a tuple was given, 2**53 + 1 in a ``float`` as another number. Nothing could
+detect this later, so serializers check it here.
 
-The same are, beside what is equal and of one type:
+In addition to equal values of one type, these are the same:
 
-- numbers of one value: 52 in the place of a ``float`` (a bool is no number here);
-- a tuple and a list of the same, where a list is read: JSON has one kind of array;
-- an object of a derived class and what the declared class has of it: text, numbers, containers,
+- numbers of one value: 52 in place of a ``float`` (a bool is not a number here);
+- a tuple and a list of the same items, if a list is read: JSON has one kind of array;
+- an object of a derived class and the declared class's part of it: text, numbers, containers,
   records;
 - bytes, a bytearray and a memoryview; an aware time and the same instant at the same offset.
 
-Most values are told by ``==`` alone (`is_told_by_equality`); `difference` looks at the others, and
-says where they differ.
+For most values ``==`` is sufficient (`is_told_by_equality`); `difference` compares the others, and
+returns where they differ.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _UNSET = msgspec.UNSET
 
 
 class Difference(NamedTuple):
-    """What is not the same: types only, values do not belong into logs."""
+    """A difference by types only: values do not belong in logs."""
 
-    #: the way to it, as msgspec writes it: ``$.items[0].raw``
+    #: the path to it, in msgspec's notation: ``$.items[0].raw``
     where: str
     written: str
     read: str
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 
 
 def difference(written: Any, read: Any, where: str = "$") -> Difference | None:
-    """Where two values differ first; None where they are the same.
+    """Return the first difference of two values; None if they are the same.
 
     >>> print(difference({"raw": "abcd"}, {"raw": b"i"}))
     at `$.raw` there is str, and bytes would be read
@@ -61,7 +61,7 @@ def difference(written: Any, read: Any, where: str = "$") -> Difference | None:
     True
     """
     kind: Any = type(read)
-    if isinstance(written, msgspec.Raw):  # JSON that somebody else has made
+    if isinstance(written, msgspec.Raw):  # JSON text made by user code
         return None
     if kind is dict:
         return _entries(written, read, where)
@@ -84,7 +84,7 @@ def difference(written: Any, read: Any, where: str = "$") -> Difference | None:
 
 
 def unwritable(value: Any, where: str = "$") -> tuple[str, Any] | None:
-    """The first part of a value that JSON has no form for, with the way to it.
+    """Return the first part of a value that JSON has no form for, with the path to it.
 
     >>> unwritable({"n": [1, object]})
     ('$.n[1]', <class 'object'>)
@@ -126,7 +126,7 @@ def _is_of_json(value: Any) -> bool:
 
 
 def are_equal(left: Any, right: Any) -> bool:
-    """Whether ``==`` says so; no where it raises, as a signalling NaN does."""
+    """Compare with ``==``; False if it raises, as it does for a signalling NaN."""
     try:
         return bool(left == right)
     except Exception:  # noqa: BLE001  whatever a class's own comparison raises
@@ -185,7 +185,7 @@ def _is_same_number(written: Any, read: Any) -> bool:
 
 
 def _is_same_time(written: Any, read: Any) -> bool:
-    """Without ``==``, to which two times of an hour that comes twice are never equal."""
+    """Compare without ``==``, for which two times in a repeated hour are never equal."""
     if not isinstance(written, type(read)) or written.utcoffset() != read.utcoffset():
         return False
     return bool(written.replace(tzinfo=None) == read.replace(tzinfo=None))
@@ -193,7 +193,7 @@ def _is_same_time(written: Any, read: Any) -> bool:
 
 @lru_cache(maxsize=1_000)
 def field_names(cls: Any) -> tuple[str, ...] | None:
-    """The fields that a record of this class is written with; None for what is no record."""
+    """Return the fields that a record of this class is written with; None for other classes."""
     if not isinstance(cls, type):
         return None
     if issubclass(cls, msgspec.Struct):
@@ -215,9 +215,9 @@ def field_names(cls: Any) -> tuple[str, ...] | None:
 
 
 def is_told_by_equality(parts: typing.Iterable[Any]) -> bool:
-    """Whether ``==`` compares all that is written of a type; ``parts`` are all types in it.
+    """Return whether ``==`` compares all written parts of a type; ``parts`` are all types in it.
 
-    Classes may compare less than their fields, or nothing (``eq=False``), or in a way of their own.
+    Classes may compare less than their fields, or nothing (``eq=False``), or in their own way.
     """
     for part in parts:
         declared: Any = getattr(part, "cls", None)
@@ -235,7 +235,7 @@ def is_told_by_equality(parts: typing.Iterable[Any]) -> bool:
 
 def _is_compared_by_all_fields(cls: Any) -> bool:
     code = getattr(cls.__eq__, "__code__", None)
-    # What dataclasses and attrs make is text that no file has.
+    # The methods of dataclasses and attrs are generated, so their code has no file.
     if code is None or not code.co_filename.startswith("<"):
         return False
     attributes = getattr(cls, "__attrs_attrs__", None)

@@ -1,13 +1,13 @@
-"""Values whose type may change over the years: each row says which version of the type it is.
+"""Values whose type changes over time: each row contains the version of its type.
 
-A row is one byte with its version, and what the serde of that version writes. Rows of earlier
-versions are read by the serde of their time and upgraded step by step; they are rewritten when they
-are next updated, never before, so a deployment costs nothing at its start. What it costs: a byte
-per row; for a row of an earlier version its own decoding and a call per step, at every read; and no
-other library reads such rows as they are.
+A row is one byte with its version, then the bytes of the serde of that version. Rows of earlier
+versions are read by their own serde and upgraded step by step; they are only rewritten at their
+next update, so a deployment does not delay the start. The costs: a byte per row; for a row of an
+earlier version its own decoding and a call per step, at every read; and other libraries cannot
+read such rows directly.
 
-Rows that were written before there were versions have no such byte. They can be told apart where
-they are JSON, which begins with none of the bytes that versions may have then.
+Rows that were written before versions were used have no such byte. They can be recognized if they
+are JSON, which begins with none of the bytes that versions may then have.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from logstate.serdes.built_in import serde_of
 T = TypeVar("T")
 Upgrade = Callable[[Any], Any]
 
-#: what a JSON text can begin with: white space, and the first letters of values
+#: first characters of a JSON text: white space, and the first characters of values
 _JSON_BEGINNINGS = frozenset(b' \t\n\r"-0123456789[{fnt')
 
 
 class UpgradableSerde(Serde[T], Generic[T]):
-    """See :func:`upgradable`."""
+    """A serde of versioned values; see :func:`upgradable`."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class UpgradableSerde(Serde[T], Generic[T]):
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if is_key:
             raise SerdeError(
-                f"upgradable() is for values, and was given for the keys of {topic!r}: keys of two"
-                " versions would differ although they mean the same"
+                f"upgradable() is for values, and was given for the keys of {topic!r}: equal keys"
+                " of two versions would have different bytes"
             )
         serialize = self.current.serializer(topic, is_key)
         version = bytes((self.version,))
@@ -99,8 +99,8 @@ class UpgradableSerde(Serde[T], Generic[T]):
                 " instance wrote it: finish the upgrade of all instances"
             )
         return (
-            f"the row begins with byte {number}, which is no version that is read here: {known}."
-            " Was it written before there were versions? Say unversioned= then; or declare the"
+            f"the row begins with byte {number}, which is not a version that is read here: {known}."
+            " Was it written before versions were used? Then give unversioned=; or declare the"
             " version that is missing"
         )
 
@@ -112,7 +112,7 @@ def upgradable(
     earlier: Mapping[int, tuple[Any, Upgrade]] | None = None,
     unversioned: int | None = None,
 ) -> UpgradableSerde[Any]:
-    r"""Values of a type that changed: rows of each earlier version are upgraded when they are read.
+    r"""Return a serde for a type that changed: rows of earlier versions are upgraded when read.
 
     >>> import msgspec
     >>> class Price(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def upgradable(
     ...     Price,
     ...     version=2,
     ...     earlier={1: (PriceOfOld, lambda old: Price(round(old.euros * 100)))},
-    ...     unversioned=1,  # what was written before there were versions
+    ...     unversioned=1,  # rows that were written before versions were used
     ... )
     >>> prices.serializer("prices", False)(Price(250))
     b'\x02{"cents":250}'
@@ -134,13 +134,13 @@ def upgradable(
         value: the type or serde of the current version.
         version: its number, from 1 to 255; raise it whenever the type changes.
         earlier: each version that rows may still be of, with its type or serde and the function
-            that makes the value of the next version of one of this.
+            that converts a value of this version to the next version.
         unversioned: the version of rows without a version byte, which must be JSON.
 
     Raises:
-        SerdeError: a number that is none, a gap between the versions, a coroutine function, rows
-            that cannot be told from versioned ones; when a row is read, a version that is not
-            declared, or an upgrade that raises.
+        SerdeError: an invalid version number, a gap between the versions, a coroutine function,
+            rows that cannot be distinguished from versioned ones; when a row is read, a version
+            that is not declared, or an upgrade that raises.
     """
     earlier = earlier or {}
     serdes = {
@@ -184,7 +184,7 @@ def _check_numbers(version: int, earlier: set[int]) -> None:
 
 def _check_upgrade(number: int, upgrade: Any) -> None:
     if not callable(upgrade):
-        raise SerdeError(f"the upgrade of version {number} is no function: {upgrade!r}")
+        raise SerdeError(f"the upgrade of version {number} is not a function: {upgrade!r}")
     if inspect.iscoroutinefunction(upgrade) or inspect.isgeneratorfunction(upgrade):
         raise SerdeError(
             f"the upgrade {_place(upgrade)} of version {number} is a coroutine or generator"
@@ -200,14 +200,14 @@ def _check_unversioned(
     found = serdes[unversioned][0].describe()["format"]
     if found != "json":
         raise SerdeError(
-            f"rows of format {found} without a version cannot be told from rows that have one; only"
-            " JSON can. Use a store of another name"
+            f"rows of format {found} without a version cannot be distinguished from rows that have"
+            " one; only JSON can. Use a store of another name"
         )
     taken = sorted({version, *serdes} & _JSON_BEGINNINGS)
     if taken:
         raise SerdeError(
-            f"versions {taken} are bytes that JSON may begin with, so rows without a version could"
-            " not be told from them: use other numbers, or leave out unversioned="
+            f"versions {taken} are bytes that JSON may begin with, so rows without a version would"
+            " be ambiguous: use other numbers, or leave out unversioned="
         )
 
 

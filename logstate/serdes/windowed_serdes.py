@@ -1,8 +1,7 @@
-"""Keys inside windows, in the layouts of :mod:`logstate.contracts.windowed_keys`.
+"""Serdes of windowed keys, in the layouts of :mod:`logstate.contracts.windowed_keys`.
 
-A windowed key does not carry its end: the reader must know the window's size, which is why
-``windowed`` takes it (or the windows, where they differ in length) and ``session_windowed`` does
-not.
+A windowed key does not contain its end: the reader must know the window's size. So ``windowed``
+takes it (or the windows, if they differ in length) and ``session_windowed`` does not.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ K = TypeVar("K")
 
 
 class WindowedSerde(Serde[Windowed[K]]):
-    """Keys of tumbling, hopping and sliding windows."""
+    """A serde for keys of tumbling, hopping and sliding windows."""
 
     def __init__(
         self,
@@ -46,11 +45,11 @@ class WindowedSerde(Serde[Windowed[K]]):
         if window_size_ms <= 0:
             raise SerdeError(
                 f"A window size must be positive, found {window_size_ms} ms. It is the size the "
-                "writer used: without it the window's end cannot be told from the key."
+                "writer used: the key does not contain the window's end."
             )
         self.inner = inner
         self.window_size_ms = window_size_ms
-        #: start -> end, where windows differ in length
+        #: start -> end, if windows differ in length
         self.end_of = end_of
         self.immutable = inner.immutable
 
@@ -93,7 +92,7 @@ class WindowedSerde(Serde[Windowed[K]]):
 
     def _reading(self, inner: Deserializer[K]) -> Deserializer[Windowed[K]]:
         unpack = unpack_start_from
-        # Half the cost of calling Windowed: no Python-level constructor in between.
+        # Half the cost of calling Windowed: no Python-level constructor.
         make: Callable[..., Windowed[K]] = tuple.__new__
         size_ms, tail, end_of = self.window_size_ms, -START_BYTES, self.end_of
 
@@ -130,7 +129,7 @@ class WindowedSerde(Serde[Windowed[K]]):
 
 
 class SessionWindowedSerde(Serde[Windowed[K]]):
-    """Keys of session windows; ``end_ms`` is the time of the session's last record."""
+    """A serde for keys of session windows; ``end_ms`` is the time of the session's last record."""
 
     def __init__(self, inner: Serde[K]) -> None:
         self.inner = inner

@@ -3,9 +3,9 @@
 :class:`logstate.testing.driver.TopologyTestDriver` runs a topology synchronously on test records.
 :class:`logstate.testing.fake.cluster.FakeCluster` is an in-memory cluster for whole applications.
 :class:`logstate.testing.mock_processor_context.MockProcessorContext` is for one processor alone.
-:func:`logstate.testing.simulation.simulate.simulate` crashes one's own topology at every instant.
+:func:`logstate.testing.simulation.simulate.simulate` crashes a topology at every instant.
 
-Imports simulation, restore, task and what is below them, never app. Start with `driver`.
+Imports simulation, restore, task and the packages below them, never app. Start with `driver`.
 """
 
 from logstate.testing.driver import TopologyTestDriver

@@ -1,7 +1,7 @@
 """A topology at full speed in this process, without a broker.
 
-What is timed is what an application's own thread does: decoding, functions, stores in RocksDB,
-encoding, commits every 100 ms. What is not: the client, its network, the brokers.
+The measured time is that of an application's own thread: decoding, functions, stores in RocksDB,
+encoding, commits every 100 ms. It does not include the client, its network and the brokers.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _COMMIT_NS = 100_000_000
 
 @dataclass
 class Benched:
-    """What was done in how long."""
+    """The processed records, and the time that they took."""
 
     records: int = 0
     seconds: float = 0.0
-    #: by topic: outputs, and records of topics between sub-topologies
+    #: by topic: outputs, and records of repartition topics
     outputs: Counter[str] = field(default_factory=Counter)
     changelog_records: int = 0
-    #: by operators, as their rules say: null keys, null values, late
+    #: by operators, by their rules: null keys, null values, late
     dropped: int = 0
 
     @property
     def records_per_s(self) -> float:
-        """Of input."""
+        """Input records per second."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
 class Bench:
-    """One task of all sub-topologies, on one partition of everything."""
+    """One task for all sub-topologies, with one partition of every topic."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Bench:
         state_dir: Path,
         rows: Iterable[ProducedRecord],
     ) -> None:
-        """``rows`` are those of global tables, which are there before anything else."""
+        """``rows`` are those of global tables, which are loaded before all other records."""
         clock = SystemClock()
         tasks = DriverTasks(topology, application_id, clock, state_dir, False)
         log = DriverLog()
@@ -66,9 +66,9 @@ class Bench:
         self._committed_ns = 0
 
     def run(self, records: Iterable[ProducedRecord]) -> Benched:
-        """Process them all; records are made while the clock stands.
+        """Process all records; the time to create them is not measured.
 
-        Raises what the topology raises.
+        Raises the errors of the topology.
         """
         benched = self._benched
         self._task.start_at(dict.fromkeys(self._task.partitions, 0))
@@ -135,7 +135,7 @@ class Bench:
         self._route(outputs)
 
     def _route(self, outputs: Iterable[ProducedFields]) -> None:
-        """What a topic of the task's own takes comes back; everything else is counted."""
+        """Return records of the task's own input topics to it; count all others."""
         back: dict[str, list[StoredRecord]] = {}
         for topic, _, key, value, timestamp, *_ in outputs:
             self._benched.outputs[topic] += 1

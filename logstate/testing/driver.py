@@ -1,11 +1,11 @@
 """TopologyTestDriver: the real task code, one partition, no broker, no threads, manual clocks.
 
-The driver runs every sub-topology of a topology in one :class:`logstate.task.task.Task` and plays
-broker for it: what the task sends to a topic it also reads comes back as input, everything else is
-kept as output. A commit follows each record, so every update is visible at once, as in Kafka
-Streams' test driver with its caches off. Windows that a record closed, and rows of outer joins that
-found no partner, are sent at once too, unless an emit interval was given to the driver or, where it
-was not, to the builder.
+The driver runs every sub-topology of a topology in one :class:`logstate.task.task.Task` and acts
+as the broker: records that the task sends to a topic that it also reads come back as input, all
+others are kept as output. A commit follows each record, so every update is visible at once, as in
+Kafka Streams' test driver with its caches off. Windows that a record closed, and unmatched rows of
+outer joins, are emitted at once too, unless the driver or, otherwise, the builder has an emit
+interval.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ class TopologyTestDriver(DriverTopics):
     """Run a topology synchronously on test records.
 
     Args:
-        topology: what ``StreamsBuilder.build()`` returned.
+        topology: the result of ``StreamsBuilder.build()``.
         application_id: prefix of internal topics.
-        wall_clock_start_ms: where the manual wall clock starts.
+        wall_clock_start_ms: initial time of the manual wall clock.
         changelog_writes: ``"update"`` logs every write, ``"commit"`` the last per key and commit.
         state_dir: keep persistent stores in RocksDB below this directory; None: in memory. A driver
-            goes on from what the one before left there when it was closed, whatever its topology.
-        renamed, forget: as of the Application, where the topology is another one.
-        error_handlers: as of the Application; a retry waits for the manual clock.
+            continues with the state that the previous one left there when it was closed.
+        renamed, forget: like those of the Application, if the topology changed.
+        error_handlers: like those of the Application; a retry waits for the manual clock.
         commit_every, apply_every: commit after so many records, apply after so many commits.
-        window_emit_interval, outer_join_emit_interval: as of the Application, by the manual clock;
-            nothing where neither the driver nor the builder is given one.
-        topics: what exists, for streams that are read by a pattern; or how many partitions topics
-            have, by name, which partitioners are told. Of repartition topics they are told what
-            ``repartition(partitions=)`` says, of all others 1.
+        window_emit_interval, outer_join_emit_interval: like those of the Application, by the manual
+            clock; no interval if neither the driver nor the builder has one.
+        topics: existing topics, for streams that are read by a pattern; or partition counts of
+            topics by name, for partitioners. By default, a repartition topic has the count of
+            ``repartition(partitions=)``, and all others 1.
 
-    Raises ConfigError for settings that are none, StateDirectoryError for a ``state_dir`` that
-    cannot be used, TopicError for a source or an output that is an internal topic, and what the
-    topology raises; a failed driver should be closed. UpgradeError where a topology does not fit
-    what another driver left in ``state_dir``, as a start of the Application does.
+    Raises ConfigError for invalid settings, StateDirectoryError for an unusable ``state_dir``,
+    TopicError for a source or an output that is an internal topic, and the errors of the topology;
+    a failed driver should be closed. Raises UpgradeError if the topology does not fit what another
+    driver left in ``state_dir``, like a start of the Application.
 
     >>> from logstate.topology import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -79,7 +79,7 @@ class TopologyTestDriver(DriverTopics):
     """
 
     _is_closed = False
-    #: half a record may have been processed: only the last commit counts
+    #: half a record may be processed: only the last commit is valid
     _has_failed = False
 
     def __init__(
@@ -131,7 +131,7 @@ class TopologyTestDriver(DriverTopics):
                 window_emit_interval, outer_join_emit_interval, default_ms=0
             ),
             partition_counts=topics if isinstance(topics, Mapping) else {},
-            application_context=self._application_context.told,
+            application_context=self._application_context.application,
         )
         self._commit_every = commit_every
         self._apply_every = apply_every
@@ -154,14 +154,14 @@ class TopologyTestDriver(DriverTopics):
         """Pipe one record; key and value are encoded with the source's own serdes.
 
         Raises ValueError for a topic that no source reads, SerdeError for a key or value that does
-        not fit the declared type, RuntimeError once the driver was closed.
+        not fit the declared type, RuntimeError after the driver was closed.
         """
         encoded = RecordEncoder(topic, *source_serdes(self.topology, self._application_id, topic))
         raw_key, raw_value, written = encoded(key, value, headers)
         self.pipe_raw(topic, raw_key, raw_value, timestamp, written)
 
     def pipe_all(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> None:
-        """Pipe ``(key, value, timestamp)`` triples in order; TypeError for what is none."""
+        """Pipe ``(key, value, timestamp)`` triples in order; raise TypeError for other items."""
         for one in records:
             whose = f"pipe_all() of {topic!r}"
             key, value, timestamp = parts_of(one, 3, whose, "(key, value, timestamp) triples")
@@ -175,24 +175,24 @@ class TopologyTestDriver(DriverTopics):
         timestamp: int,
         headers: Headers = None,
     ) -> None:
-        """Pipe one record as bytes and process it with everything that follows from it."""
+        """Pipe one record as bytes and process it with all records that follow from it."""
         self._check_open("pipe")
         if topic not in self._global_by_topic and topic not in self.task.source_topics:
-            source_serdes(self.topology, self._application_id, topic)  # says that nobody reads it
+            source_serdes(self.topology, self._application_id, topic)  # raises for unread topics
         timestamp, headers = timestamp_of(timestamp, "pipe got"), headers_of(headers, "pipe got")
         self._recovery.inputs.append(ProducedRecord(topic, 0, key, value, timestamp, headers))
         self._deliver(topic, key, value, timestamp, headers)
         self._run_until_idle()
 
     def advance_wall_clock(self, by: timedelta | int) -> None:
-        """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once.
+        """Advance the wall clock (a timedelta, or milliseconds) and run due punctuations once.
 
-        Raises ValueError for a step back, TypeError for what is neither, RuntimeError once the
+        Raises ValueError for a step back, TypeError for other values, RuntimeError after the
         driver was closed.
         """
         self._check_open("advance_wall_clock")
         self.clock.advance(moved_ms(by, "the wall clock"))
-        for task in self._globals:  # what is to be tried again
+        for task in self._globals:  # retries of their handlers
             follow(task)
         self.task.punctuate("wall_clock")
         self._commit()
@@ -211,23 +211,23 @@ class TopologyTestDriver(DriverTopics):
 
     @property
     def produced_topics(self) -> set[str]:
-        """Every topic that was written to, repartition and changelog topics included."""
+        """Return every topic that was written to, repartition and changelog topics included."""
         return self._log.produced_topics
 
     def store(self, name: str) -> Any:
-        """A store by name, global stores included (see logstate.contracts.stores).
+        """Return a store by name, global stores included (see logstate.contracts.stores).
 
-        Raises StoreUnavailableError for a name that the topology does not have; what this kind of
-        store cannot do raises StoreError.
+        Raises StoreUnavailableError for a name that the topology does not have; methods that this
+        kind of store does not have raise StoreError.
         """
         return driver_store(self.topology, self.task, name)
 
     def metrics(self) -> dict[str, Any]:
-        """What processors have measured by ``context.metrics``, as ``Application.metrics``."""
+        """Return what processors measured, like ``Application.metrics``."""
         return self._application_context.metrics.snapshot()
 
     def changelog(self, topic: str) -> list[ProducedRecord]:
-        """Everything written to a changelog topic; ``timestamp`` -1 where it had none."""
+        """Return all records of a changelog topic; ``timestamp`` is -1 if a record had none."""
         return self._log.changelogs.get(topic, [])
 
     @property
@@ -244,27 +244,27 @@ class TopologyTestDriver(DriverTopics):
     def dropped_total(self) -> int:
         """Records dropped so far, those of global stores included, as Kafka Streams counts them.
 
-        That is, with those that an error handler had skipped or sent to the dead letter topic, and
-        without those that have no key in front of a repartition topic. The metric
-        ``dropped_records_total`` has these, and not those.
+        That includes records that an error handler skipped or sent to the dead letter topic, and
+        excludes records without a key before a repartition topic. The metric
+        ``dropped_records_total`` excludes the former and includes the latter.
         """
         dropped = sum(d.count for d in self.dropped if d.reason is not DropReason.NULL_GROUP_KEY)
         return dropped + self.skipped_total + self.task.dead_letters_total
 
     @property
     def skipped_total(self) -> int:
-        """Records, and scheduled calls, that an error handler had skipped so far."""
+        """Records, and scheduled calls, that an error handler skipped so far."""
         return sum(task.skipped_total for task in (self.task, *self._globals))
 
     @property
     def dropped(self) -> list[Dropped]:
-        """What was dropped so far, by node and reason, and how late it came."""
+        """Dropped records so far, by node and reason, and how late they were."""
         return [one for task in (self.task, *self._globals) for one in task.drops if one.count]
 
     def close(self) -> None:
-        """Commit, leave everything to the next driver on ``state_dir``, close what is open.
+        """Commit, leave the state to the next driver on ``state_dir``, and close everything.
 
-        What was written can still be read; nothing more can be piped.
+        Outputs can still be read; nothing more can be piped.
         """
         if self._state_dir is not None and not self._is_closed:
             self._leave()
@@ -284,18 +284,18 @@ class TopologyTestDriver(DriverTopics):
     # ------------------------------------------------------------------ crashes
 
     def crash(self, *, loses_disk: bool = False) -> None:
-        """Kill the task between two records and bring it back, as a restart after SIGKILL does.
+        """Kill the task between two records and recover it, like a restart after SIGKILL.
 
-        What was not committed is forgotten and its inputs are processed again. Stores come back
-        from ``state_dir`` as far as they were applied and from their changelogs beyond that; with
+        Uncommitted results are dropped and their inputs are processed again. Stores are recovered
+        from ``state_dir`` as far as they were applied, and from their changelogs beyond that; with
         ``loses_disk`` (or without a ``state_dir``) from the changelogs alone. Clocks come from the
-        last commit. Processors are made anew and are not closed first.
+        last commit. Processors are created again, without closing the old ones.
 
-        Global stores go back to the commit too and follow as they did, so that nothing shows of the
-        crash. On a cluster no time ties them to a task: inputs that are processed again may meet
-        newer rows there.
+        Global stores return to the commit too and follow as they did before, so the crash has no
+        visible effect. On a cluster their time is independent of a task: inputs that are processed
+        again may meet newer rows there.
 
-        Raises ValueError where outputs were read that are not committed, RuntimeError once the
+        Raises ValueError if outputs were read that are not committed, RuntimeError after the
         driver was closed.
         """
         self._check_open("crash")
@@ -310,7 +310,7 @@ class TopologyTestDriver(DriverTopics):
         point.restore(self.task, self.topology, self._log)
         self._since_commit = 0
         self._recovery = replace(point, inputs=[])
-        self._run_until_idle()  # what an event had still to cause when the commit came
+        self._run_until_idle()  # finish what an event had caused when the commit came
         for record in point.inputs:
             self.pipe_raw(record.topic, record.key, record.value, record.timestamp, record.headers)
 
@@ -342,16 +342,16 @@ class TopologyTestDriver(DriverTopics):
         if self._is_closed:
             raise RuntimeError(
                 f"{what}() of a test driver that was closed: its task has ended, and nothing would"
-                " process it. Call it before close(), or inside the with-statement; what was"
-                " written can still be read"
+                " process it. Call it before close(), or inside the with-statement; outputs"
+                " can still be read"
             )
 
-    # ------------------------------------------------------------------ playing broker
+    # ------------------------------------------------------------------ the broker's part
 
     def _deliver(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
     ) -> bool:
-        """Hand a record to whoever reads the topic; False where nobody does."""
+        """Deliver a record to the tasks that read the topic; return False if there are none."""
         task = self._global_by_topic.get(topic, self.task)
         if topic not in task.source_topics:
             return False
@@ -396,7 +396,7 @@ class TopologyTestDriver(DriverTopics):
         self._recovery = RecoveryPoint.of(self.task, self._log, commit)
 
     def _replay_apart(self, refused: RefusedError, count: int) -> None:
-        """Find the record of a refused result as a worker does: each is committed on its own."""
+        """Find the record of a refused result like a worker: commit each one separately."""
         decide_alone(self.task, refused, count)
         point, commit_every = self._recovery, self._commit_every
         point.go_back(self.task, self.topology, self._log)
@@ -408,7 +408,7 @@ class TopologyTestDriver(DriverTopics):
         self._commit_every = commit_every
 
     def _logged(self, store: str, writes: list[LoggedFields]) -> int:
-        """Append a store's writes to its changelog; returns the changelog's end."""
+        """Append a store's writes to its changelog; return the changelog's end."""
         source_topic = self.topology.stores[store].source_topic
         if source_topic is not None:
             return self.task.consumed.get(TopicPartition(source_topic, 0), 0)
@@ -431,7 +431,7 @@ class TopologyTestDriver(DriverTopics):
     # ------------------------------------------------------------------ construction
 
     def _open_globals(self) -> None:
-        """Make the tasks of the global stores, and let them read what was piped so far."""
+        """Create the tasks of the global stores, and let them read the records piped so far."""
         self._globals = self._tasks.new_globals(self._log)
         self._global_by_topic = {t: task for task in self._globals for t in task.source_topics}
 

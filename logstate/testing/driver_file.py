@@ -1,8 +1,8 @@
-"""What a test driver leaves in its ``state_dir``, for the next one to go on from.
+"""The state that a test driver leaves in its ``state_dir`` for the next one.
 
-A driver has no broker that outlives it, so it takes along what brokers would keep: changelogs,
-offsets and clocks of the last commit, and the manifest, with which the next topology is compared as
-a start does.
+No broker outlives a driver, so the driver saves what brokers would keep: changelogs, offsets and
+clocks of the last commit, and the manifest, with which the next topology is compared like at a
+start.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DriverFile(msgspec.Struct):
     def of(
         cls, topology: Topology, task: Task, log: DriverLog, point: RecoveryPoint, wall_clock: int
     ) -> DriverFile:
-        """Everything of a driver, as of its last commit."""
+        """Return the complete state of a driver at its last commit."""
         offsets = dict(point.log.next_offsets)
         return cls(
             manifest_of_one_partition(topology, task.application_id),
@@ -63,14 +63,14 @@ class DriverFile(msgspec.Struct):
 
     @classmethod
     def read(cls, state_dir: Path | None) -> DriverFile | None:
-        """The file of an earlier driver, if there was one."""
+        """Return the file of an earlier driver, if there is one."""
         path = None if state_dir is None else state_dir / _NAME
         if path is None or not path.is_file():
             return None
         return msgspec.msgpack.decode(path.read_bytes(), type=cls)
 
     def write(self, state_dir: Path) -> None:
-        """In one step, so that no half of it is ever read."""
+        """Write it atomically, so that a partial file is never read."""
         state_dir.mkdir(parents=True, exist_ok=True)
         fresh = state_dir / f".{_NAME}"
         fresh.write_bytes(msgspec.msgpack.encode(self))
@@ -79,7 +79,7 @@ class DriverFile(msgspec.Struct):
     def upgraded(
         self, topology: Topology, application_id: str, decisions: MigrationOptions
     ) -> DriverFile:
-        """As the next topology finds it; raises UpgradeError where that does not fit."""
+        """Return it for the next topology; raise UpgradeError if that does not fit."""
         declared = manifest_of_one_partition(topology, application_id)
         moved = renames(self.manifest, declared, decisions)
         stored = {**self.manifest, "stores": _under_new_names(self.manifest["stores"], moved)}
@@ -97,13 +97,13 @@ class DriverFile(msgspec.Struct):
         )
 
     def fill(self, log: DriverLog) -> None:
-        """What brokers would have kept."""
+        """Fill in what brokers would have kept."""
         log.next_offsets.update(self.next_offsets)
         log.inputs.update(self.inputs)
         log.changelogs.update(self.changelogs)
 
     def restore(self, task: Task, topology: Topology, log: DriverLog) -> None:
-        """Bring a new task to where the earlier driver ended."""
+        """Bring a new task to the state in which the earlier driver ended."""
         check_closed(task, self.changelogs)
         consumed = _by_partition(self.consumed, task)
         RecoveryPoint(
@@ -119,7 +119,7 @@ class DriverFile(msgspec.Struct):
             self._deliver_again(task, tp)
 
     def _deliver_again(self, task: Task, partition: TopicPartition) -> None:
-        """What was on its way through an internal topic, as a consumer would read it again."""
+        """Deliver the pending records of an internal topic, as a consumer would read them again."""
         first = task.consumed.get(partition, 0)
         waiting = self.inputs.get(partition.topic, [])[first:]
         task.add_records(
@@ -132,14 +132,14 @@ class DriverFile(msgspec.Struct):
 
 
 def check_closed(task: Task, changelogs: Mapping[str, list[ProducedRecord]]) -> None:
-    """Raises StateDirectoryError where rows are newer than what is known of their changelogs."""
+    """Raise StateDirectoryError if rows are newer than the saved changelogs."""
     for store, position in task.state.positions.items():
         log = changelogs.get(changelog_topic(task.application_id, store), [])
         if position > len(log) and task.state.specs[store].source_topic is None:
             raise StateDirectoryError(
                 f"store {store!r} has rows up to offset {position} of its changelog, of which"
-                f" {len(log)} records were kept beside it: the driver that used this state_dir"
-                " before was not closed. Use it in a with-statement, or begin with another"
+                f" {len(log)} records were saved: the driver that used this state_dir"
+                " before was not closed. Use it in a with-statement, or start with another"
                 " directory"
             )
 
@@ -147,7 +147,7 @@ def check_closed(task: Task, changelogs: Mapping[str, list[ProducedRecord]]) -> 
 def _under_new_names(
     stores: Mapping[str, dict[str, Any]], moved: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """Their changelogs are renamed with them here, so nothing is said of those."""
+    """Rename the changelogs with their stores, so comparisons do not report them."""
     return {
         moved.get(name, name): {**entry, "changelog_topic": None} if name in moved else entry
         for name, entry in stores.items()

@@ -1,6 +1,6 @@
-"""What the test driver keeps as a broker: outputs, internal records, changelogs, offsets.
+"""The test driver's broker data: outputs, internal records, changelogs, offsets.
 
-A mark taken at a commit makes it possible to return there, as an aborted transaction does.
+A mark taken at a commit makes it possible to return there, like an aborted transaction.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from logstate.contracts.records import ProducedRecord
 
 @dataclass(frozen=True)
 class LogMark:
-    """How much there was at a commit."""
+    """The positions at a commit."""
 
     next_offsets: Mapping[str, int] = field(default_factory=dict)
-    #: those that were taken or read meanwhile count
+    #: including outputs that were taken or read meanwhile
     outputs: int = 0
     by_topic: Mapping[str, int] = field(default_factory=dict)
     internal: Mapping[str, int] = field(default_factory=dict)
 
 
 class DriverLog:
-    """Append-only, but for ``rollback``."""
+    """Append-only, except for ``rollback``."""
 
     def __init__(self) -> None:
         self.next_offsets: dict[str, int] = defaultdict(int)
@@ -36,12 +36,12 @@ class DriverLog:
         self.by_topic: dict[str, list[ProducedRecord]] = defaultdict(list)
         self.already_read: Counter[str] = Counter()
         self.internal: dict[str, list[ProducedRecord]] = defaultdict(list)
-        #: everything that was ever delivered to a source topic
+        #: all records that were ever delivered to a source topic
         self.inputs: dict[str, list[ProducedRecord]] = defaultdict(list)
         self.changelogs: dict[str, list[ProducedRecord]] = defaultdict(list)
 
     def take(self) -> list[ProducedRecord]:
-        """Hand out the outputs and start over."""
+        """Return the outputs and start over."""
         outputs, self.outputs = self.outputs, []
         self.taken += len(outputs)
         for topic in list(self.by_topic):
@@ -49,7 +49,7 @@ class DriverLog:
         return outputs
 
     def read(self, topic: str, limit: int | None = None) -> list[ProducedRecord]:
-        """Hand out the first records of a topic, or all of them."""
+        """Remove and return the first records of a topic, or all of them."""
         waiting = self.by_topic.get(topic, [])
         records = waiting[:limit]
         del waiting[:limit]
@@ -58,13 +58,13 @@ class DriverLog:
 
     @property
     def produced_topics(self) -> set[str]:
-        """Every topic that was written to, repartition and changelog topics included."""
+        """Return every topic that was written to, repartition and changelog topics included."""
         read = {topic for topic, count in self.already_read.items() if count}
         logs = (self.by_topic, self.internal, self.changelogs)
         return read.union(*({topic for topic, records in log.items() if records} for log in logs))
 
     def add(self, record: ProducedRecord, *, is_internal: bool) -> None:
-        """A record that the task sent."""
+        """Add a record that the task sent."""
         if is_internal:
             self.internal[record.topic].append(record)
         else:
@@ -72,7 +72,7 @@ class DriverLog:
             self.by_topic[record.topic].append(record)
 
     def log(self, topic: str, writes: list[LoggedFields]) -> int:
-        """Append to a changelog; returns its end."""
+        """Append to a changelog; return its end."""
         log = self.changelogs[topic]
         for key, value, timestamp, headers in writes:
             when = -1 if timestamp is None else timestamp
@@ -80,7 +80,7 @@ class DriverLog:
         return len(log)
 
     def mark(self) -> LogMark:
-        """Where things stand now."""
+        """Return the current positions."""
         return LogMark(
             dict(self.next_offsets),
             self.taken + len(self.outputs),
@@ -89,7 +89,7 @@ class DriverLog:
         )
 
     def rollback(self, mark: LogMark) -> None:
-        """Forget what came after the mark; outputs handed out since cannot be forgotten."""
+        """Drop everything after the mark; outputs that were read since cannot be dropped."""
         is_read_beyond = any(n > mark.by_topic.get(t, 0) for t, n in self.already_read.items())
         if self.taken > mark.outputs or is_read_beyond:
             raise ValueError(

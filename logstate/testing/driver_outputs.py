@@ -1,6 +1,6 @@
-"""Which topics a test driver's topology writes to: reading another one would always find nothing.
+"""Check that a test reads a topic that the topology writes to.
 
-A test that asserts that nothing came would pass for ever, with a misspelt name.
+A test that asserts that a topic is empty would always pass with a misspelled name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logstate.topology.plan.plan import Topology
 def check_output(
     topology: Topology, application_id: str, dead_letter_topic: str | None, topic: str
 ) -> None:
-    """Raises ValueError for a topic that nothing writes to, and for one that is not an output."""
+    """Raise ValueError for a topic that nothing writes to, and for one that is not an output."""
     known = outputs_of(topology, application_id, dead_letter_topic)
     if topic in known:
         return
@@ -24,7 +24,7 @@ def check_output(
         logs = {changelog_topic(application_id, store) for store in topology.stores}
         place = f"changelog({topic!r})" if topic in logs else f"internal[{topic!r}]"
         raise ValueError(
-            f"topic {topic!r} is one that the application makes for itself, not an output: its"
+            f"topic {topic!r} is an internal topic of the application, not an output: its"
             f" records are in driver.{place}, as bytes"
         )
     if not _chooses_topics(topology):
@@ -35,7 +35,7 @@ def check_output(
 
 
 def _chooses_topics(topology: Topology) -> bool:
-    """Whether a function names topics, record by record."""
+    """Return whether a function chooses topics, record by record."""
     return any(
         isinstance(node, SinkNode) and not isinstance(node.topic, TopicRef)
         for sub_topology in topology.sub_topologies

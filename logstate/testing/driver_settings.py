@@ -1,4 +1,4 @@
-"""What a test driver may be given. Pure."""
+"""Validate the settings of a test driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIME_MAX = 2**63 - 1
 
 
 def check_driver_settings(topology: object, decisions: MigrationOptions, **given: Any) -> None:
-    """Raises ConfigError with every problem at once, as an Application does."""
+    """Raise ConfigError with all problems at once, like an Application."""
     check(
         _of_topology(topology, given["error_handlers"]),
         application_id("application_id", given["application_id"]),
@@ -34,7 +34,7 @@ def check_driver_settings(topology: object, decisions: MigrationOptions, **given
 
 
 def moved_ms(by: object, clock: str) -> int:
-    """How far a test moves a clock, by a timedelta or whole milliseconds.
+    """Return by how many ms a test advances a clock, given a timedelta or whole milliseconds.
 
     Raises TypeError for anything else, ValueError for a step back.
     """

@@ -1,4 +1,4 @@
-"""What a test driver's inputs are encoded with: the serdes of the source that reads the topic."""
+"""Encode a test driver's inputs with the serdes of the source that reads the topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logstate.topology.plan.plan import Topology
 def source_serdes(
     topology: Topology, application_id: str, topic: str
 ) -> tuple[Serde[Any], Serde[Any]]:
-    """Of keys and of values; raises ValueError for a topic that no source reads."""
+    """Return the serdes of keys and of values; raise ValueError for a topic without source."""
     known: set[str] = set()
     for sub_topology in (*topology.sub_topologies, *topology.global_sub_topologies):
         for source in sub_topology.sources:
@@ -36,14 +36,14 @@ def source_serdes(
 
 
 def meant(topic: object, known: Iterable[str]) -> str:
-    """The question whether another topic was meant; empty where none is like it."""
+    """Return the question whether another topic was meant; empty if no name is similar."""
     near = difflib.get_close_matches(topic, list(known), n=1) if isinstance(topic, str) else []
     return f" (was {near[0]!r} meant?)" if near else ""
 
 
 def parts_of(given: Any, count: int, whose: str, wanted: str) -> tuple[Any, ...]:
-    """The parts of one record that is piped with others; raises TypeError for another count."""
-    # A text of as many letters would have them, too.
+    """Return the parts of one piped record; raise TypeError for another number of parts."""
+    # A text with that many letters would unpack, too.
     if isinstance(given, tuple | list) and len(given) == count:
         return tuple(given)
     raise TypeError(

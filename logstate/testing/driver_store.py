@@ -1,4 +1,4 @@
-"""A store as the driver hands it out: the task's own, with errors that say what it can do."""
+"""A store as the driver returns it: the task's store, with errors that name its methods."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from logstate.topology.plan.plan import Topology
 
 
 class DriverStore:
-    """Everything that the store has; anything else raises StoreError with what there is.
+    """Has all methods of the store; any other raises StoreError with the existing ones.
 
-    It reads as queries do, and writes as processors do.
+    It reads like queries, and writes like processors.
     """
 
     def __init__(self, store: Any, spec: StoreSpec) -> None:
@@ -40,7 +40,7 @@ class DriverStore:
 
 
 def driver_store(topology: Topology, task: Task, name: str) -> DriverStore:
-    """The store of that name; raises StoreUnavailableError where there is none."""
+    """Return the store of that name; raise StoreUnavailableError if there is none."""
     specs = {**topology.stores, **topology.global_stores}
     if name not in specs:
         raise StoreUnavailableError(f"there is no store {name!r}; the topology has {sorted(specs)}")

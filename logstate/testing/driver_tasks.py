@@ -21,13 +21,13 @@ from logstate.topics.internal_topics import outputs_of
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
-#: no test has to move the wall clock to see what is final
+#: emit final results at once: tests need not advance the wall clock
 _AT_ONCE = EmitIntervals(default_ms=0)
 
 
 @dataclass(frozen=True)
 class DriverTasks:
-    """Makes them, now and after a crash."""
+    """Creates the tasks, now and after a crash."""
 
     topology: Topology
     application_id: str
@@ -36,7 +36,7 @@ class DriverTasks:
     logs_every_write: bool
     error_handlers: ErrorHandlers = FAIL_ALWAYS
     emit_intervals: EmitIntervals = _AT_ONCE
-    #: of topics that are written to, as the test says
+    #: of output topics, as given by the test
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     application_context: ApplicationContext = NO_APPLICATION
 
@@ -45,7 +45,7 @@ class DriverTasks:
         outputs_of(self.topology, self.application_id)
 
     def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
-        """The task of everything that is not global."""
+        """Create the task of all sub-topologies that are not global."""
         sub_topologies = self.topology.sub_topologies
         topics = [ref for sub in sub_topologies for ref in sub.source_topics]
         names = [topic_name(self.application_id, r.name, is_internal=r.is_internal) for r in topics]
@@ -76,7 +76,7 @@ class DriverTasks:
         )
 
     def _declared_counts(self) -> dict[str, int]:
-        """Of repartition topics whose number is said in the topology."""
+        """Return the partition counts of repartition topics that the topology declares."""
         return {
             topic_name(self.application_id, ref.name, is_internal=ref.is_internal): count
             for ref, count in ((one.topic, one.partitions) for one in self.topology.internal_topics)
@@ -84,7 +84,7 @@ class DriverTasks:
         }
 
     def new_globals(self, log: DriverLog) -> list[Task]:
-        """The tasks of the global stores, which have read what was piped so far."""
+        """Create the tasks of the global stores, and let them read the records piped so far."""
         tasks = [self._new_global(sub) for sub in self.topology.global_sub_topologies]
         for task in tasks:
             for topic in task.source_topics:
@@ -112,7 +112,7 @@ class DriverTasks:
 
 
 def follow(task: Task) -> None:
-    """Let the task of a global store take over what it may by now."""
+    """Let the task of a global store process all records that are due."""
     while task.process(1):
         pass
     task.committed(task.freeze(), {})

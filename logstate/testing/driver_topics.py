@@ -1,4 +1,4 @@
-"""The topics of the test driver, written and read with serdes, and typed by them."""
+"""The topics of the test driver, written and read with serdes and typed by them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ V = TypeVar("V")
 
 
 class InputTimes(TypedDict, total=False):
-    """When the records of an input topic happen."""
+    """The timestamps of the records of an input topic."""
 
     start_ms: int
     advance: timedelta
 
 
 class DriverTopics(ABC):
-    """What ``TopologyTestDriver`` does with its topics by types and serdes."""
+    """The methods of ``TopologyTestDriver`` for topics with types and serdes."""
 
     topology: Topology
     _application_id: str
@@ -72,7 +72,7 @@ class DriverTopics(ABC):
         start_ms: int = 0,
         advance: timedelta = timedelta(0),
     ) -> InputTopic[Any, Any]:
-        """A topic to write to, whose records get times from ``start_ms`` on, ``advance`` apart.
+        """Return a topic to write to; its records get times from ``start_ms``, ``advance`` apart.
 
         Keys and values are encoded with the source's own serdes unless others are given.
         """
@@ -96,7 +96,7 @@ class DriverTopics(ABC):
 
         A record without a key has None there, and a tombstone has None for its value. Raises
         ValueError for a topic that nothing writes to, SerdeError for bytes that the declared types
-        do not read.
+        cannot decode.
         """
         return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
 
@@ -128,7 +128,7 @@ class DriverTopics(ABC):
     @overload
     def output_topic(self, topic: str, *, key: Any = ..., value: Any) -> OutputTopic[Any, Any]: ...
     def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
-        """What was written to a topic, record by record; key and value: types or serdes.
+        """Return a reader of an output topic, record by record; key and value: types or serdes.
 
         Raises ValueError for a topic that nothing writes to, unless a function chooses topics.
         """

@@ -1,7 +1,7 @@
-"""InputTopic: writes records to a topic of the test driver, with times that move on by themselves.
+"""InputTopic: writes records to a topic of the test driver, with times that advance automatically.
 
 Records without a timestamp get the topic's own time, which then advances by ``advance``; records
-with one leave that time alone, as in Kafka Streams' ``TestInputTopic``.
+with one do not change that time, as in Kafka Streams' ``TestInputTopic``.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class InputTopic(Generic[K, V]):
             self.pipe(None, value)
 
     def pipe_pairs(self, pairs: Iterable[tuple[K | None, V | None]]) -> None:
-        """Write ``(key, value)`` records, one after the other; TypeError for what is no pair."""
+        """Write ``(key, value)`` records, one after the other; raise TypeError for other items."""
         for one in pairs:
             key, value = parts_of(one, 2, f"pipe_pairs() of {self.topic!r}", "(key, value) pairs")
             self.pipe(key, value)
 
     def advance_time(self, by: timedelta) -> None:
-        """Move the topic's own time on; raises ValueError for a step back."""
+        """Advance the topic's own time; raise ValueError for a step back."""
         self.time_ms += moved_ms(by, f"the time of input topic {self.topic!r}")

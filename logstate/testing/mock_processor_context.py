@@ -1,9 +1,8 @@
 """MockProcessorContext: one processor under test, without topology, topics or task.
 
 It implements :class:`logstate.topology.ProcessorContext`: stores are real ones in memory; forwarded
-records, schedules and commit requests are only written down, and refused as the context of a task
-refuses them. Clocks stand still until they are set, and scheduled callbacks run when the test calls
-them.
+records, schedules and commit requests are only recorded, and refused like in the context of a task.
+Clocks do not move until they are set, and scheduled callbacks run when the test calls them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class CapturedForward(NamedTuple):
 
 
 class CapturedSchedule:
-    """A schedule that was made; ``callback(timestamp)`` is for the test to call."""
+    """A schedule; the test calls ``callback(timestamp)``."""
 
     def __init__(
         self,
@@ -53,12 +52,12 @@ class CapturedSchedule:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """No further calls."""
+        """Stop the schedule."""
         self.is_cancelled = True
 
 
 class _StoreContext:
-    """The little of a task that its stores and the checks of a context need."""
+    """The parts of a task that its stores and the checks of a context need."""
 
     def __init__(self, application_id: str, task_id: TaskId) -> None:
         self.application_id = application_id
@@ -74,7 +73,7 @@ class _StoreContext:
         self._cells: dict[str, TimeCell] = {}
 
     def is_running_here(self) -> bool:
-        """Nothing runs it; the context belongs to the thread that made it."""
+        """Return True in the thread that created the context, because nothing else runs it."""
         return False
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
@@ -84,13 +83,13 @@ class _StoreContext:
         return self._cells.setdefault(name, TimeCell())
 
     def schedule(self, *_given: object, **_options: object) -> None:
-        """It was checked; the test calls it."""
+        """Accept a checked schedule; the test calls it."""
 
     def request_commit(self) -> None:
-        """The context counts it."""
+        """Do nothing; the context counts the requests."""
 
     def store_dropper(self, _store: str) -> Drop:
-        """Stores count what they drop; nobody asks here."""
+        """Return a counter that does nothing: a test does not read the drops of stores."""
         return _not_counted
 
 
@@ -98,7 +97,7 @@ def _not_counted(late_ms: int = 0) -> None: ...
 
 
 class _AnyChild(dict[str, Process]):
-    """Children of every name, which the context of a task knows by its topology."""
+    """Children of every name, which the context of a task gets from its topology."""
 
     def __init__(self, capture: Callable[..., None]) -> None:
         super().__init__()
@@ -109,7 +108,7 @@ class _AnyChild(dict[str, Process]):
 
 
 class MockProcessorContext:
-    """A context that writes down what a processor does.
+    """A context that records what a processor does.
 
     >>> from logstate import Processor, Record, key_value_store
     >>> from logstate.testing import MockProcessorContext
@@ -127,14 +126,14 @@ class MockProcessorContext:
     ([1], 1)
 
     Args:
-        stores: declarations of the stores the processor asks for, or a single one.
+        stores: declarations of the stores that the processor uses, or a single one.
         application_id: the application's id.
         task_id: the task's id.
-        wall_clock_ms: what the wall clock shows.
+        wall_clock_ms: the time of the wall clock.
         application_config: the application's settings; its id and ``state_dir`` if not given.
-        state_dir: below it is that of the processor; a temporary one if not given.
+        state_dir: parent of the processor's directory; a temporary one if not given.
 
-    Raises TopologyError for stores that are no declarations.
+    Raises TopologyError for stores that are not declarations.
 
     Source: Kafka Streams' ``MockProcessorContext`` (KIP-267, KIP-478).
     """
@@ -151,16 +150,16 @@ class MockProcessorContext:
     ) -> None:
         self.application_id = application_id
         self.task_id = task_id
-        #: what the processor forwarded, in order
+        #: the records that the processor forwarded, in order
         self.forwarded: list[CapturedForward] = []
-        #: what the processor scheduled, in order
+        #: the schedules of the processor, in order
         self.schedules: list[CapturedSchedule] = []
-        #: how often it asked for a commit
+        #: how often it requested a commit
         self.commit_requests = 0
-        #: what the clocks show; the test sets them
+        #: the times of the clocks; the test sets them
         self.stream_time_ms = -1
         self.wall_clock_ms = wall_clock_ms
-        #: where the record at hand comes from; the test sets it
+        #: origin of the current record; the test sets it
         self.metadata: RecordMetadata | None = None
         context: Any = _StoreContext(application_id, task_id)
         self._application_context = TestContext(application_id, state_dir, application_config)
@@ -183,33 +182,33 @@ class MockProcessorContext:
 
     @property
     def application_config(self) -> Mapping[str, Any]:
-        """What was given."""
-        return self._application_context.told.application_config
+        """The given settings."""
+        return self._application_context.application.application_config
 
     @property
     def state_dir(self) -> Path:
-        """A directory, which exists."""
+        """An existing directory."""
         return self._application_context.files(self.task_id)
 
     @property
     def metrics(self) -> ProcessorMetrics:
-        """What makes metrics; ``measured`` has them."""
-        return self._application_context.told.metrics(str(self.task_id), "processor")
+        """Creates metrics; ``measured`` returns their values."""
+        return self._application_context.application.metrics(str(self.task_id), "processor")
 
     @property
     def measured(self) -> dict[str, Any]:
-        """What the processor has measured, as ``Application.metrics``."""
+        """Return what the processor measured, like ``Application.metrics``."""
         return self._application_context.metrics.snapshot()
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Write down a forwarded record, for a child of any name.
+        """Record a forwarded record, for a child of any name.
 
-        Raises TypeError or ValueError for what is no record, or has a part that none can have.
+        Raises TypeError or ValueError for an object that is not a record, or has an invalid part.
         """
         self._checks.forward(record, child)
 
     def store(self, name: str) -> Any:
-        """A store; raises StoreAccessError for one that was not given."""
+        """Return a store; raise StoreAccessError for one that was not given."""
         if name in self._state.stores:
             return self._checks.store(name)
         known = ", ".join(map(repr, self._state.stores)) or "none"
@@ -226,10 +225,10 @@ class MockProcessorContext:
         *,
         start: int | None = None,
     ) -> CapturedSchedule:
-        """Write down a schedule; its callback runs when the test calls it.
+        """Record a schedule; its callback runs when the test calls it.
 
         Raises TopologyError for an interval, a kind or a callback that the context of a task
-        refuses, TypeError or ValueError for a start that is no time.
+        refuses, TypeError or ValueError for an invalid start time.
         """
         self._checks.schedule(interval, kind, callback, start=start)
         made = CapturedSchedule(interval, kind, callback, start)
@@ -237,16 +236,16 @@ class MockProcessorContext:
         return made
 
     def current_stream_time_ms(self) -> int:
-        """What the test set, -1 at first."""
+        """Return the time that the test set, -1 at first."""
         self._checks.current_stream_time_ms()
         return self.stream_time_ms
 
     def current_system_time_ms(self) -> int:
-        """What the test set."""
+        """Return the time that the test set."""
         return self.wall_clock_ms
 
     def record_metadata(self) -> RecordMetadata | None:
-        """What the test set."""
+        """Return the metadata that the test set."""
         self._checks.record_metadata()
         return self.metadata
 
@@ -256,7 +255,7 @@ class MockProcessorContext:
         self.commit_requests += 1
 
     def take_forwarded(self) -> list[CapturedForward]:
-        """What was forwarded since the last call."""
+        """Return the records that were forwarded since the last call."""
         forwarded, self.forwarded = self.forwarded, []
         return forwarded
 
@@ -270,7 +269,7 @@ def _declared(stores: StoreSpec | Iterable[StoreSpec]) -> list[StoreSpec]:
         named = next(name for name in given.names if all(name != one.name for one in given.owned))
         raise declaration_error(
             f"MockProcessorContext(stores=...) takes declarations, found the name {named!r}: there"
-            " is no topology here that knows what is in it. Give key_value_store(name, key, value),"
+            " is no topology that declares its content. Give key_value_store(name, key, value),"
             " window_store(...), session_store(...) or versioned_store(...)."
         )
     return list(given.owned)

@@ -44,7 +44,7 @@ class OutputTopic(Generic[K, V]):
         self._decode_key, self._decode_value = record_decoders(key, value, topic)
 
     def __len__(self) -> int:
-        """How many records wait to be read."""
+        """Return how many records wait to be read."""
         return len(self._log.by_topic.get(self.topic, ()))
 
     @property
@@ -53,41 +53,41 @@ class OutputTopic(Generic[K, V]):
         return len(self) == 0
 
     def read(self) -> Record[K | None, V | None]:
-        """Take the next record; raises LookupError where there is none.
+        """Take the next record; raise LookupError if there is none.
 
-        Raises SerdeError, as all reads do, for bytes that the declared types do not read: nothing
-        is taken then.
+        Raises SerdeError, like all reads, for bytes that the declared types cannot decode; then no
+        record is taken.
         """
         if self.is_empty:
             written = sorted(topic for topic, waiting in self._log.by_topic.items() if waiting)
             raise LookupError(
                 f"output topic {self.topic!r} has no more records; records wait in"
-                f" {written or 'no topic'}. Look at is_empty or len() first, or at what was piped."
+                f" {written or 'no topic'}. Check is_empty or len() first, or the piped records."
             )
         return self._taken(1)[0]
 
     def read_value(self) -> V | None:
-        """The value of the next record."""
+        """Take the next record; return its value."""
         return self.read().value
 
     def read_pair(self) -> tuple[K | None, V | None]:
-        """Key and value of the next record."""
+        """Take the next record; return its key and value."""
         return self.read()[:2]
 
     def read_all(self) -> list[Record[K | None, V | None]]:
-        """Take all records that wait."""
+        """Take all waiting records."""
         return self._taken(None)
 
     def read_values(self) -> list[V | None]:
-        """The values of all records that wait."""
+        """Take all waiting records; return their values."""
         return [record.value for record in self.read_all()]
 
     def read_pairs(self) -> list[tuple[K | None, V | None]]:
-        """Keys and values of all records that wait."""
+        """Take all waiting records; return their keys and values."""
         return [record[:2] for record in self.read_all()]
 
     def read_to_dict(self) -> dict[K, V | None]:
-        """The last value of each key, None where that was a tombstone.
+        """Return the last value of each key, None if it was a tombstone.
 
         Raises ValueError for a record without a key.
         """
@@ -95,8 +95,8 @@ class OutputTopic(Generic[K, V]):
         for record in self.read_all():
             if record.key is None:
                 raise ValueError(
-                    f"output topic {self.topic!r} has a record without a key, {record!r}, which has"
-                    " no place in a dict: use read_all()"
+                    f"output topic {self.topic!r} has a record without a key, {record!r}, which a"
+                    " dict cannot contain: use read_all()"
                 )
             found[record.key] = record.value
         return found

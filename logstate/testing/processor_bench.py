@@ -1,4 +1,4 @@
-"""What processors under test are told of an application that does not run."""
+"""The application context for processors under test, without a running application."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class TestContext:
         self._state_dir = state_dir
         self._temporary: Path | None = None
         given = {"application_id": application_id, "state_dir": state_dir}
-        self.told = ApplicationContext(
+        self.application = ApplicationContext(
             given if config is None else config, self.files, partial(OwnMetrics, self.metrics)
         )
 
     def files(self, _task: TaskId) -> Path:
-        """The directory, made when it is asked for."""
+        """Return the directory, which is created at the first call."""
         if self._state_dir is not None:
             path = self._state_dir / "files"
             path.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class TestContext:
         return self._temporary
 
     def close(self) -> None:
-        """Delete what is temporary."""
+        """Delete the temporary directory."""
         if self._temporary is not None:
             self._delete()
             self._temporary = None

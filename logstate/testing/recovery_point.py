@@ -1,4 +1,4 @@
-"""What a crashed test driver starts again from: the last commit."""
+"""The last commit, from which a crashed test driver recovers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from logstate.topology.plan.plan import Topology
 
 
 def decide_alone(task: Task, refused: RefusedError, count: int) -> None:
-    """Ask about a commit that was refused, where only one record is in it; ``count`` are.
+    """Let the handler decide on a refused commit with a single record; ``count`` is the number.
 
     Returns if a replay will help, raises otherwise.
     """
@@ -33,7 +33,7 @@ def decide_alone(task: Task, refused: RefusedError, count: int) -> None:
 
 @dataclass(frozen=True)
 class RecoveryPoint:
-    """A commit, and what was piped since."""
+    """A commit, and the records that were piped since."""
 
     log: LogMark
     clocks: dict[str, int]
@@ -47,7 +47,7 @@ class RecoveryPoint:
 
     @classmethod
     def of(cls, task: Task, log: DriverLog, commit: TaskCommit | None = None) -> Self:
-        """The point right after a commit; without one, the very start."""
+        """Return the point right after a commit; without one, the start."""
         return cls(
             log.mark(),
             dict(commit.changes.clocks) if commit is not None else {},
@@ -76,7 +76,7 @@ class RecoveryPoint:
         task.order.restore(self.order)
 
     def go_back(self, task: Task, topology: Topology, log: DriverLog) -> None:
-        """Bring a task that has gone on since then back to this point."""
+        """Bring a task that processed more records since then back to this point."""
         log.rollback(self.log)
         task.discard()
         task.consumed.clear()
@@ -91,6 +91,6 @@ class RecoveryPoint:
         else:
             end = self.consumed.get(TopicPartition(source_topic, 0), 0)
             records = log.inputs[source_topic][:end]
-        # A source topic may hold records without a key; readable() sorts them out.
+        # A source topic may hold records without a key; readable() filters them.
         rows: Iterable[Any] = records
         return [LoggedWrite(r.key, r.value, r.timestamp, r.headers) for r in rows]

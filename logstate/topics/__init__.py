@@ -1,5 +1,5 @@
-"""Topics: a topology bound to a cluster, and the topics the application makes for itself.
+"""Topics: a topology bound to a cluster, and the topics that the application creates for itself.
 
 Imports contracts, serdes, topology and changelog. `bound_plan` has real names and partition
-counts, `internal_topics` makes and checks what is missing. Start with `bound_plan`.
+counts, `internal_topics` checks topics and creates missing ones. Start with `bound_plan`.
 """

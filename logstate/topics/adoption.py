@@ -1,14 +1,14 @@
-"""An application that Kafka Streams has run so far: do its stores and topics have these names?
+"""Take over an application from Kafka Streams: do its stores and topics have these names?
 
-Kafka Streams writes no manifest. What tells it is the offsets that it committed, and the internal
-topics beside them. A store under another name would count from nothing, and so would one whose
-changelog the JVM found in its source topic; both are settled before the first start of ours:
+Kafka Streams writes no manifest, but its committed offsets and internal topics identify it. A store
+under another name would start empty, and so would a store whose changelog the JVM kept in its
+source topic; both are resolved before the first start with logstate:
 
     offsets of the group ──┐
                            ├─ adoption_changes ─ start with `logged_as`, or UpgradeError
     topics of the group  ──┘
 
-Kinds, windows and serdes are not compared: nothing on the brokers tells them.
+Kinds, windows and serdes are not compared: the brokers do not store them.
 """
 
 from __future__ import annotations
@@ -31,40 +31,39 @@ from logstate.topics.upgrade import check
 _LOGGER = logging.getLogger(__name__)
 
 _NEW = (
-    "It would start from nothing. Take over with the stores that there are, and add others with a"
-    " later version"
+    "It would start empty. Take over with the existing stores, and add others with a later version"
 )
 _NOT_LOGGED = (
     "If Kafka Streams keeps it without a changelog (withLoggingDisabled), declare it with"
     " logged=False"
 )
-_UNDER_ANOTHER_NAME = "If it is one of those that are read by nothing ({others}), say renamed="
+_UNDER_ANOTHER_NAME = "If it is one of the stores that nothing reads ({others}), say renamed="
 _IN_ITS_SOURCE = (
     "With topology.optimization=all Kafka Streams keeps a source table in its source topic: build"
-    " with that optimisation, too"
+    " with that optimization, too"
 )
 _LEFT_BEHIND = (
-    "Its rows would be left behind without a word: if it is called otherwise now, say"
-    " renamed={{{name!r}: ...}} (name stores of the JVM with Materialized.as); if it is not wanted"
+    "Its rows would be abandoned silently: if it has another name now, say"
+    " renamed={{{name!r}: ...}} (name stores of the JVM with Materialized.as); if it is not needed"
     " any more, or belongs to an application whose id begins like this one, say forget={{{name!r}}}"
 )
 _LOGGED = (
-    "Kafka Streams wrote its changelog, and this topology finds it in its source topic: build"
+    "Kafka Streams wrote its changelog, but this topology reads it from its source topic: build"
     " without reuse of source topics"
 )
 _LOGGED_THERE_ONLY = (
-    "Kafka Streams wrote its changelog, and this topology would begin with nothing in its place:"
-    " declare the store without logged=False. If its rows are not wanted, declare it under another"
+    "Kafka Streams wrote its changelog, but this topology would start it empty:"
+    " declare the store without logged=False. If its rows are not needed, declare it under another"
     " name, and say forget={{{name!r}}}"
 )
 _TOPIC_LEFT = (
-    "Records in it that the JVM did not process would never be. Name it as it was named, build with"
-    " the same optimisation, or say forget={{{name!r}}}"
+    "Records in it that the JVM did not process would be lost. Give it its old name, build with"
+    " the same optimization, or say forget={{{name!r}}}"
 )
 
 
 class KafkaStreamsLeftovers(NamedTuple):
-    """The internal topics of an application, by what they are for."""
+    """The internal topics of an application, by purpose."""
 
     changelogs: frozenset[str]
     repartition_topics: frozenset[str]
@@ -73,7 +72,7 @@ class KafkaStreamsLeftovers(NamedTuple):
 def adopted(
     admin: Admin, plan: BoundPlan, topics: Collection[str], decisions: MigrationOptions
 ) -> Steps[BoundPlan]:
-    """The plan that goes on where Kafka Streams stopped, if it was here; or raises UpgradeError."""
+    """Return the plan that continues after Kafka Streams, if it ran here; or raise UpgradeError."""
     left = yield from left_by_kafka_streams(admin, plan, topics)
     if left is None:
         refuse_tables_left_by_faust(plan, topics)
@@ -81,7 +80,7 @@ def adopted(
     plan = adopting(plan, left, decisions)
     check(plan.application_id, adoption_changes(plan, left, decisions))
     _LOGGER.info(
-        "application %s: Kafka Streams on the JVM ran it so far; goes on with its offsets and with"
+        "application %s: Kafka Streams on the JVM ran it before; continuing with its offsets and"
         " the changelogs %s",
         plan.application_id,
         sorted(left.changelogs),
@@ -92,7 +91,7 @@ def adopted(
 def left_by_kafka_streams(
     admin: Admin, plan: BoundPlan, topics: Collection[str]
 ) -> Steps[KafkaStreamsLeftovers | None]:
-    """What the JVM library has left under this application id; None where it was never here.
+    """Return what the JVM library left under this application id; None if it never ran here.
 
     ``topics``: every topic whose name begins with it.
     """
@@ -111,7 +110,7 @@ def left_by_kafka_streams(
 
 
 def was_here(committed: Iterable[Committed]) -> bool:
-    """Whether any of the offsets has the times that Kafka Streams keeps beside it."""
+    """Return whether any of the offsets has the stream times of Kafka Streams as metadata."""
     return any(
         decode_cut(one.metadata, committed_offset=one.offset).is_of_kafka_streams
         for one in committed
@@ -122,7 +121,7 @@ def was_here(committed: Iterable[Committed]) -> bool:
 def adopting(
     plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
 ) -> BoundPlan:
-    """The plan whose renamed stores go on with changelogs of other names, and what it gives up."""
+    """Return the plan whose renamed stores use existing changelogs, and its forgotten stores."""
     stores = plan.topology.stores
     known = {store_of(plan.application_id, topic): topic for topic in left.changelogs}
     logged_as = {
@@ -142,7 +141,7 @@ def adopting(
 def adoption_changes(
     plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
 ) -> list[Change]:
-    """What does not fit; ``plan`` is the one that is adopting already."""
+    """Return what does not fit; ``plan`` is already the result of `adopting`."""
     return [
         *_missing(plan, left),
         *_unread(plan, left, decisions),
@@ -177,7 +176,7 @@ def _unread(
 
 
 def _declared_otherwise(name: str, spec: StoreSpec | None) -> tuple[str | None, str]:
-    """How, and what to do."""
+    """Return how it is declared, and what to do."""
     if spec is None:
         return None, _LEFT_BEHIND.format(name=name)
     if spec.source_topic is None:
@@ -195,7 +194,7 @@ def _unread_repartition_topics(
 
 
 def _strange_stores(plan: BoundPlan, left: KafkaStreamsLeftovers) -> list[str]:
-    """Stores that the JVM logged, and that this topology does not find where they are."""
+    """Return stores that the JVM logged, and whose changelogs this topology does not use."""
     read = {
         plan.changelog_topic(spec)
         for spec in plan.topology.stores.values()

@@ -1,9 +1,8 @@
 """A topology bound to an application id and to the cluster's partition counts.
 
-From here on every name is the topic's real name and every count is known: which tasks there are,
-which partitions each reads, which changelog and repartition topics must exist and how many
-partitions they have. Pure: descriptions of topics go in, a plan or one error with all problems
-comes out.
+From here on every name is the topic's real name and every count is known: the tasks, the
+partitions that each one reads, the required changelog and repartition topics and their partition
+counts. The input are descriptions of topics, the result a plan or one error with all problems.
 
 Rules (Kafka Streams' unless said otherwise):
 - a repartition topic has as many partitions as the largest source of the sub-topologies that write
@@ -32,35 +31,35 @@ from logstate.topology.plan.plan import Topology
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """What the workers run."""
+    """The plan that the workers run."""
 
     application_id: str
     topology: Topology
     partition_counts: Mapping[str, int]
     topic_ids: dict[str, str] = field(default_factory=dict)
-    #: changelog -> how long a tombstone is promised to stay; only of those whose topic says so
+    #: changelog -> guaranteed lifetime of a tombstone; only for topics whose settings limit it
     tombstone_lifetimes_ms: dict[str, int] = field(default_factory=dict)
-    #: changelog -> the age at which brokers delete its records; only of those where they do
+    #: changelog -> the age at which brokers delete its records; only where they do
     retentions_ms: dict[str, int] = field(default_factory=dict)
-    #: changelog -> another application, which is there, that can have a changelog of that name
+    #: changelog -> an existing application that can have a changelog of the same name
     shared_changelogs: dict[str, str] = field(default_factory=dict)
-    #: store -> the name that it had when its changelog was made; only of those renamed since
+    #: store -> its name when its changelog was created; only for stores renamed since
     logged_as: Mapping[str, str] = field(default_factory=dict)
-    #: store -> all names that it had before, oldest first; cuts may have its clocks under each
+    #: store -> all of its former names, oldest first; cuts may have its clocks under each
     formerly: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: internal topic by its usual name -> its name since the state was moved to other partitions
     moved_topics: Mapping[str, str] = field(default_factory=dict)
-    #: name -> manifest entry of stores that were given up; their changelogs are still there
+    #: name -> manifest entry of forgotten stores, whose changelogs still exist
     forgotten: Mapping[str, Any] = field(default_factory=dict)
-    #: sub-topology -> tasks, as far as asked for
+    #: cache: sub-topology -> tasks
     _task_counts: dict[int, int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    #: topics of the topology -> their real names, as far as asked for
+    #: cache: topics of the topology -> their real names
     _resolved: dict[tuple[TopicRef, ...], tuple[str, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    #: task -> what it reads, and its changelogs, as far as asked for
+    #: cache: task -> its inputs and its changelogs
     _inputs: dict[TaskId, tuple[TopicPartition, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -69,12 +68,12 @@ class BoundPlan:
     )
 
     def resolved(self, name: str, is_internal: bool) -> str:
-        """The real name of a topic of the plan."""
+        """Return the real name of a topic of the plan."""
         usual = topic_name(self.application_id, name, is_internal=is_internal)
         return self.moved_topics.get(usual, usual)
 
     def source_topics(self, sub_topology: SubTopology) -> tuple[str, ...]:
-        """Real names of what a sub-topology reads."""
+        """Return the real names of the topics that a sub-topology reads."""
         topics = sub_topology.source_topics
         names = self._resolved.get(topics)
         if names is None:
@@ -84,11 +83,11 @@ class BoundPlan:
 
     @property
     def subscription(self) -> list[str]:
-        """Every topic the consumer group reads."""
+        """Return every topic that the consumer group reads."""
         return sorted({t for sub in self.topology.sub_topologies for t in self.source_topics(sub)})
 
     def sub_topology(self, task_id: TaskId) -> SubTopology:
-        """The sub-topology of a task."""
+        """Return the sub-topology of a task."""
         return self._by_id[task_id.sub_topology]
 
     @cached_property
@@ -96,8 +95,8 @@ class BoundPlan:
         return {sub.id: sub for sub in self.topology.sub_topologies}
 
     def task_count(self, sub_topology: SubTopology) -> int:
-        """Tasks of a sub-topology: the largest partition count of its sources."""
-        # By its number: the caller's may have patterns where this plan has topics.
+        """Return the number of tasks: the largest partition count of a sub-topology's sources."""
+        # By number: the caller's sub-topology may have patterns instead of this plan's topics.
         count = self._task_counts.get(sub_topology.id)
         if count is None:
             topics = self.source_topics(self._by_id[sub_topology.id])
@@ -106,7 +105,7 @@ class BoundPlan:
         return count
 
     def input_partitions(self, task_id: TaskId) -> tuple[TopicPartition, ...]:
-        """All partitions a task reads."""
+        """Return all partitions that a task reads."""
         found = self._inputs.get(task_id)
         if found is None:
             found = self._inputs[task_id] = tuple(
@@ -117,7 +116,7 @@ class BoundPlan:
         return found
 
     def global_inputs(self) -> list[tuple[SubTopology, list[TopicPartition]]]:
-        """The global sub-topologies, each with all partitions of what it reads."""
+        """Return the global sub-topologies, each with all partitions that it reads."""
         return [
             (sub, [TopicPartition(t, p) for t in topics for p in range(self.partition_counts[t])])
             for sub in self.topology.global_sub_topologies
@@ -125,7 +124,7 @@ class BoundPlan:
         ]
 
     def task_ids(self) -> list[TaskId]:
-        """Every task of the application."""
+        """Return every task of the application."""
         return [
             TaskId(sub.id, partition)
             for sub in self.topology.sub_topologies
@@ -133,14 +132,14 @@ class BoundPlan:
         ]
 
     def changelog_topic(self, spec: StoreSpec) -> str | None:
-        """The topic a store is logged to; None for one that is not logged."""
+        """Return the changelog topic of a store; None if it is not logged."""
         if not spec.is_logged:
             return None
         logged_as = self.logged_as.get(spec.name, spec.name)
         return spec.source_topic or changelog_topic(self.application_id, logged_as)
 
     def changelogs(self, task_id: TaskId) -> Mapping[TopicPartition, StoreSpec]:
-        """The changelog partitions of a task, with the stores they belong to."""
+        """Return the changelog partitions of a task, with their stores."""
         found = self._changelogs.get(task_id)
         if found is None:
             found = self._changelogs[task_id] = {
@@ -152,7 +151,7 @@ class BoundPlan:
 
     @cached_property
     def changelog_topics(self) -> Mapping[str, str | None]:
-        """Store to the topic it is logged to; None where it is not logged."""
+        """Store -> its changelog topic; None if it is not logged."""
         return {
             spec.name: self.changelog_topic(spec)
             for sub in self.topology.sub_topologies
@@ -167,11 +166,11 @@ class BoundPlan:
         )
 
     def is_internal(self, topic: str) -> bool:
-        """True for changelog, repartition and foreign-key topics."""
+        """Return True for changelog, repartition and foreign-key topics."""
         return topic in self.repartition_topics or is_changelog(self.application_id, topic)
 
     def with_moved_topics(self, moved: Mapping[str, str]) -> BoundPlan:
-        """The plan whose internal topics have the names that they got when state was moved."""
+        """Return the plan with the names that internal topics got when state was moved."""
         if not moved:
             return self
         counts = dict(self.partition_counts)
@@ -180,7 +179,7 @@ class BoundPlan:
 
 
 def external_topics(topology: Topology) -> list[str]:
-    """Topics that must exist before the application starts."""
+    """Return the topics that must exist before the application starts."""
     every = (*topology.sub_topologies, *topology.global_sub_topologies)
     return sorted({ref.name for s in every for ref in s.source_topics if not ref.is_internal})
 
@@ -188,7 +187,7 @@ def external_topics(topology: Topology) -> list[str]:
 def bind(
     topology: Topology, application_id: str, existing: Mapping[str, TopicDescription]
 ) -> BoundPlan:
-    """Bind to what exists; raises TopicError that lists every problem."""
+    """Bind to existing topics; raise TopicError that lists every problem."""
     problems = _read_twice(topology, application_id) or _missing(topology, existing)
     if problems:
         raise _error(problems)
@@ -206,7 +205,7 @@ def bind(
 
 
 def check_sources(topology: Topology, application_id: str) -> None:
-    """Raises TopicError where a topic between two parts of the application has another reader."""
+    """Raise TopicError if a repartition topic of the application is also read as a source."""
     problems = _read_twice(topology, application_id)
     if problems:
         raise _error(problems)
@@ -218,10 +217,10 @@ def _read_twice(topology: Topology, application_id: str) -> list[str]:
         for one in topology.internal_topics
     }
     return [
-        f"source topic {name!r}: this application makes that topic for itself, between its parts."
-        " They would lose the records that another reader in their group gets, and what was"
-        " processed is deleted from it. Read the stream that repartition() returns, or write the"
-        " records to a topic of your own too"
+        f"source topic {name!r}: the application creates that topic for itself, between its"
+        " sub-topologies. They would lose the records that another reader in their group gets, and"
+        " processed records are deleted from it. Read the stream that repartition() returns, or"
+        " write the records to a separate topic too"
         for name in external_topics(topology)
         if name in made
     ]
@@ -246,7 +245,7 @@ def _missing(topology: Topology, existing: Mapping[str, TopicDescription]) -> li
 def _with_internal_counts(
     topology: Topology, application_id: str, external: Mapping[str, int]
 ) -> dict[str, int]:
-    """Repartition topics take their counts from what writes to them, to a fixed point."""
+    """Compute the counts of repartition topics from the topics that feed them."""
     counts = dict(external)
 
     def real(name: str, is_internal: bool) -> str:

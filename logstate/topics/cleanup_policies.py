@@ -1,7 +1,7 @@
-"""What brokers may remove of changelogs: the settings of those that we make, doubts about others.
+"""The cleanup settings of changelogs: those of new topics, and checks of existing ones.
 
-Pure. Existing topics are never altered: what would lose rows for sure is a problem, what loses them
-with old data only is a doubt.
+Existing topics are never altered: a setting that certainly loses rows is a problem, one that loses
+rows only with old data is a doubt.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ Configs = Mapping[str, Mapping[str, str]]
 
 #: Kafka Streams' windowstore.changelog.additional.retention.ms
 _EXTRA_RETENTION_MS = 86_400_000
-#: the longest that Kafka takes
+#: Kafka's maximum
 _NEVER_MS = 2**63 - 1
 
 
 def changelog_config(spec: StoreSpec) -> dict[str, str]:
-    """Configuration of a store's changelog.
+    """Return the configuration of a store's changelog.
 
-    As Kafka Streams', but for what old event times would do there. Brokers compare them with their
-    wall clock, so reprocessing would lose live rows:
+    It equals Kafka Streams' except for the effects of old event times. Brokers compare them with
+    their wall clock, so reprocessing would lose live rows:
 
-    - of windowed stores, by retention: nothing is deleted by time, their owner trims what has
-      expired (which needs the policy "delete": brokers refuse DeleteRecords on topics that are only
-      compacted);
-    - of versioned stores, by compaction: where timestamps jump back a segment ends, and versions in
-      it whose history has not ended are compacted at once. No segment ends by time here.
+    - of windowed stores, by retention: nothing is deleted by time; the owner of the partition
+      deletes expired rows (which needs the policy "delete": brokers refuse DeleteRecords on topics
+      that are only compacted);
+    - of versioned stores, by compaction: a segment ends where timestamps jump back, and versions in
+      it whose history has not ended are compacted at once. Here, no segment ends by time.
     """
     config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
     if spec.traits.is_segmented:
         config["cleanup.policy"] = "compact,delete"
         config["retention.ms"] = "-1"
     if spec.traits.is_versioned:
-        # Brokers measure the lag by the youngest timestamp of a segment. That of records is event
-        # time, which may be long ago; that of a commit's marker is now, if both are in one segment.
+        # Brokers measure the lag by the youngest timestamp of a segment. Records have event times,
+        # which may be old; a transaction marker in the same segment has the current time.
         config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)
         config["segment.ms"] = str(_NEVER_MS)
     config.update(spec.changelog_config)
@@ -47,7 +47,7 @@ def changelog_config(spec: StoreSpec) -> dict[str, str]:
 
 
 def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str], list[str]]:
-    """Problems and doubts; ``configs`` is of the topics that exist."""
+    """Return problems and doubts; ``configs`` is of the existing topics."""
     problems: list[str] = []
     doubts: list[str] = []
     for spec in plan.topology.stores.values():
@@ -67,32 +67,30 @@ def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str],
 
 
 def cleanup_of_repartitions(plan: BoundPlan, configs: Configs) -> list[str]:
-    """Problems of repartition topics that exist: records in them must wait until they are read."""
+    """Return problems of existing repartition topics: records must stay until they are read."""
     return [
         problem
         for topic in sorted(plan.repartition_topics & configs.keys())
-        for problem in unfit_repartition(topic, configs[topic])
+        for problem in repartition_problems(topic, configs[topic])
     ]
 
 
-def unfit_repartition(topic: str, config: Mapping[str, str]) -> Iterator[str]:
-    """By which settings brokers remove records of a repartition topic that were not processed."""
+def repartition_problems(topic: str, config: Mapping[str, str]) -> Iterator[str]:
+    """Yield the settings by which brokers delete unprocessed records of a repartition topic."""
     policy = config.get("cleanup.policy", "delete")
     if "compact" in policy:
         yield (
             f"repartition topic {topic!r} has cleanup.policy={policy!r}: brokers would remove"
-            " records before they are processed, where a later one has the same key, and refuse to"
-            f" delete those that were. {_alter(topic, 'cleanup.policy=delete')}"
+            " unprocessed records if a later one has the same key, and refuse to delete"
+            f" processed ones. {_alter(topic, 'cleanup.policy=delete')}"
         )
     if "delete" not in policy:
         return
     for limit in retention_limits(config, 0):
         found = f"repartition topic {topic!r} has {limit.setting}={limit.value}"
-        why = "brokers delete records beyond it whether they were processed or not"
+        why = "brokers delete records beyond it whether they are processed or not"
         if limit.is_of_age:
-            why += (
-                ", and compare event time with their own clock, so that of old data nothing stays"
-            )
+            why += ", and compare event time with their own clock, so they delete all old data"
         yield (
             f"{found}: {why}. Records are deleted once they are processed."
             f" {_alter(topic, f'{limit.setting}=-1')}"
@@ -107,36 +105,34 @@ def _alter(topic: str, setting: str) -> str:
     )
 
 
-def unfit_policy(topic: str, policy: str) -> str:
-    """Why a topic whose records never expire must not have a cleanup.policy; empty if it may."""
+def policy_problem(topic: str, policy: str) -> str:
+    """Return why a topic whose records never expire must not have this policy; empty if it may."""
     if {part.strip() for part in policy.split(",")} == {"compact"}:
         return ""
     return (
         f"topic {topic!r} has cleanup.policy={policy!r} and would lose state: records in it never"
         " expire, and brokers delete those beyond retention.ms (seven days by default) or"
-        f" retention.bytes. {_alter(topic, 'cleanup.policy=compact')}; records that are gone do not"
-        " come back"
+        f" retention.bytes. {_alter(topic, 'cleanup.policy=compact')}; deleted records are not"
+        " recovered"
     )
 
 
 def _of_windows(
     spec: StoreSpec, topic: str, config: Mapping[str, str]
 ) -> Iterator[tuple[bool, str]]:
-    """Whether rows are lost for sure, and how."""
+    """Yield whether rows are certainly lost, and how."""
     policy = config.get("cleanup.policy", "delete")
     if "delete" not in policy:
         grows = (
             f"changelog topic {topic!r} has cleanup.policy={policy!r}: brokers refuse to delete"
-            f" what has expired in store {spec.name!r}, so the topic grows, and restores take"
+            f" expired rows of store {spec.name!r}, so the topic grows, and restores take"
             f" longer. {_alter(topic, 'cleanup.policy=[compact,delete],retention.ms=-1')}"
         )
         yield False, grows
         return
     for limit in retention_limits(config, spec.retention_ms or 0):
         found = f"changelog topic {topic!r} has {limit.setting}={limit.value}"
-        remedy = (
-            f"Set {limit.setting}=-1; what has expired is deleted by whoever owns the partition"
-        )
+        remedy = f"Set {limit.setting}=-1; the owner of the partition deletes expired rows"
         is_certain = limit.deletes_rows
         if is_certain and limit.is_of_age:
             how = (
@@ -146,9 +142,9 @@ def _of_windows(
         elif limit.is_of_age and limit.setting in spec.changelog_config:
             continue
         else:
-            why = "brokers delete what is beyond it, whatever its age, so"
+            why = "brokers delete records beyond it, whatever their age, so"
             if limit.is_of_age:
-                why = "brokers compare event time with their own clock, so of data that is older,"
+                why = "brokers compare event time with their own clock, so of older data,"
             how = (
                 f": {why} rows of store {spec.name!r} that are still needed are missing after a"
                 " restore"
@@ -161,8 +157,8 @@ def _of_lag(spec: StoreSpec, topic: str, config: Mapping[str, str]) -> Iterator[
     if lag_ms < history_ms:
         yield (
             f"changelog topic {topic!r} has min.compaction.lag.ms={lag_ms}, and store"
-            f" {spec.name!r} keeps the versions of {history_ms} ms: those that are compacted before"
-            " would be missing after a restore."
+            f" {spec.name!r} keeps the versions of {history_ms} ms: versions that are compacted"
+            " earlier would be missing after a restore."
             f" {_alter(topic, f'min.compaction.lag.ms={history_ms + _EXTRA_RETENTION_MS}')}"
         )
 
@@ -171,14 +167,14 @@ def _of_versions(spec: StoreSpec, topic: str, config: Mapping[str, str]) -> Iter
     segment_ms = int(config.get("segment.ms", _NEVER_MS))
     if segment_ms < _NEVER_MS and "segment.ms" not in spec.changelog_config:
         yield (
-            f"changelog topic {topic!r} has segment.ms={segment_ms}, as Kafka Streams leaves it:"
-            f" of data that is older, versions in store {spec.name!r} whose history has not ended"
+            f"changelog topic {topic!r} has segment.ms={segment_ms}, like those of Kafka Streams:"
+            f" of older data, versions in store {spec.name!r} whose history has not ended"
             f" may be compacted and are missing after a restore. Set segment.ms={_NEVER_MS}"
         )
 
 
 def _of_source_topic(plan: BoundPlan, spec: StoreSpec, config: Mapping[str, str]) -> Iterator[str]:
-    """What is allowed of source topics that serve as changelogs, as in Kafka Streams, and risky."""
+    """Yield risky settings of source topics that serve as changelogs, allowed in Kafka Streams."""
     policy = config.get("cleanup.policy", "compact")
     serves = f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r}"
     if "delete" in policy:
@@ -189,8 +185,8 @@ def _of_source_topic(plan: BoundPlan, spec: StoreSpec, config: Mapping[str, str]
         )
     elif _needs_old_values(plan, spec):
         yield (
-            f"{serves}, whose old values are needed downstream: where compaction has removed what a"
-            " record replaces, a restore onto an empty disk cannot know it, and aggregations"
+            f"{serves}, whose old values are needed downstream: if compaction has removed the value"
+            " that a record replaces, a restore onto an empty disk cannot know it, and aggregations"
             " subtract too little. Build without 'reuse_source_topics' to be safe"
         )
 

@@ -1,4 +1,4 @@
-"""How far an application is behind, as its brokers know it: committed offsets and ends of logs."""
+"""The lag of an application according to the brokers: committed offsets and ends of logs."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from logstate.topics.manifest_changes import Manifest
 
 
 class CommittedLag(NamedTuple):
-    """One partition that an application reads."""
+    """The lag of one partition that an application reads."""
 
     topic: str
     partition: int
-    #: the next offset it reads; None where nothing was committed yet
+    #: the next offset it reads; None if nothing is committed yet
     committed: int | None
     end: int
-    #: offsets from there, or from the start of the log, to its end; markers of transactions count
+    #: offsets from there, or from the start of the log, to its end; transaction markers count
     lag: int
 
 
-#: what a group has committed for partitions
+#: returns what a group has committed for partitions
 AskCommitted: TypeAlias = "Callable[[list[TopicPartition]], Mapping[TopicPartition, Committed]]"
 
 
 def committed_lags(
     admin: Admin, committed_for: AskCommitted, application_id: str, stored: Manifest | None
 ) -> Steps[list[CommittedLag]]:
-    """Every partition of inputs and repartition topics, sorted.
+    """Return every partition of inputs and repartition topics, sorted.
 
-    Raises TopicError where the application never ran, or an input is gone.
+    Raises TopicError if the application never ran, or an input does not exist any more.
     """
     if stored is None:
         raise TopicError(
@@ -45,8 +45,8 @@ def committed_lags(
     gone = sorted(set(names) - described.keys())
     if gone:
         raise TopicError(
-            f"application {application_id!r} reads {', '.join(map(repr, gone))}, and there is no"
-            " such topic any more"
+            f"application {application_id!r} reads {', '.join(map(repr, gone))}, which does not"
+            " exist any more"
         )
     partitions = [TopicPartition(t, p) for t in names for p in range(described[t].partitions)]
     committed = yield Step("committed_offsets", committed_for, (partitions,))

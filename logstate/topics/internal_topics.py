@@ -1,7 +1,7 @@
-"""The topics the application makes for itself: names, configurations, checks.
+"""The topics that the application creates for itself: names, configurations, checks.
 
-Pure except for the last two, which ask and create through the Admin seam. Existing topics are
-never altered and never deleted: what does not fit is an error that names the remedy.
+Existing topics are never altered and never deleted: what does not fit is an error that names the
+remedy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from logstate.topics.cleanup_policies import (
     changelog_config,
     cleanup_of_changelogs,
     cleanup_of_repartitions,
-    unfit_policy,
+    policy_problem,
 )
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.upgrade import accepted, logged_as_stored
@@ -46,7 +46,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def repartition_config() -> dict[str, str]:
-    """Repartition topics keep everything until it was committed, then it is purged."""
+    """Repartition topics keep every record until it is processed and committed."""
     return {
         "cleanup.policy": "delete",
         "segment.bytes": "52428800",
@@ -58,7 +58,7 @@ def repartition_config() -> dict[str, str]:
 def required_topics(
     plan: BoundPlan, replication_factor: int, overrides: Mapping[str, str]
 ) -> list[NewTopic]:
-    """Every internal topic with its partition count and configuration."""
+    """Return every internal topic with its partition count and configuration."""
     topics = [
         NewTopic(
             cuts_topic(plan.application_id),
@@ -80,11 +80,11 @@ def required_topics(
 
 
 def _way_to_keep(name: str, found: TopicDescription) -> str:
-    """Kafka Streams may have computed another count; nothing has to be moved where it stays."""
+    """Kafka Streams may have computed another count; keeping it avoids a move of the state."""
     if not name.endswith(REPARTITION_SUFFIX):
         return ""
     return (
-        ". If the topology is as it was, and Kafka Streams made the topic, keep its count:"
+        ". If the topology did not change, and Kafka Streams created the topic, keep its count:"
         f" repartition(name=..., partitions={found.partitions})"
     )
 
@@ -94,14 +94,14 @@ def mismatches(
     existing: Mapping[str, TopicDescription],
     configs: Mapping[str, Mapping[str, str]],
 ) -> list[str]:
-    """What is wrong with internal topics that exist already."""
+    """Return what is wrong with existing internal topics."""
     problems = []
     for topic in required:
         if not is_topic(topic.name):
             problems.append(
-                f"internal topic {topic.name!r} cannot be made: its name has {len(topic.name)}"
-                " characters, and brokers take 1 to 249. Shorten the application_id, or the name of"
-                " the store or operator that the topic is named after"
+                f"internal topic {topic.name!r} cannot be created: its name has {len(topic.name)}"
+                " characters, and brokers allow 1 to 249. Shorten the application_id, or the name"
+                " of the store or operator that the topic is named after"
             )
         found = existing.get(topic.name)
         if found is None:
@@ -118,26 +118,26 @@ def mismatches(
         if config.get("message.timestamp.type", "CreateTime") != "CreateTime":
             problems.append(
                 f"internal topic {topic.name!r} has message.timestamp.type="
-                f"{config['message.timestamp.type']!r}: brokers put their time in the place of"
-                " event time, so restored rows and repartitioned records have other timestamps. It"
-                " was probably created by hand. Set message.timestamp.type=CreateTime; records that"
-                " are in it already keep the times that they have"
+                f"{config['message.timestamp.type']!r}: brokers replace event time by their"
+                " time, so restored rows and repartitioned records have other timestamps. It"
+                " was probably created by hand. Set message.timestamp.type=CreateTime; existing"
+                " records keep their times"
             )
         wanted = topic.config["cleanup.policy"]
         policy = config.get("cleanup.policy", wanted)
-        # Where rows expire, nothing has to be compacted: so Kafka Streams makes those of its joins.
-        if "delete" not in wanted and (problem := unfit_policy(topic.name, policy)):
+        # Expiring rows need no compaction: Kafka Streams creates its join topics that way.
+        if "delete" not in wanted and (problem := policy_problem(topic.name, policy)):
             problems.append(problem)
     return problems
 
 
 class Compared(NamedTuple):
-    """Topics that hold state, as they are."""
+    """Existing topics that hold state."""
 
     configs: Configs
-    #: why a start would be refused
+    #: reasons to refuse a start
     problems: list[str]
-    #: what a start warns of
+    #: warnings of a start
     doubts: list[str]
 
 
@@ -147,7 +147,7 @@ def compared(
     required: list[NewTopic],
     existing: Mapping[str, TopicDescription],
 ) -> Steps[Compared]:
-    """What is wrong with those that exist, ours and source topics that hold a store."""
+    """Return the problems of existing internal topics and source topics that hold a store."""
     reused = {s.source_topic for s in plan.topology.stores.values() if s.source_topic is not None}
     asked = sorted({*existing, *reused})
     configs = yield Step("topic_configs", admin.topic_configs, (asked,))
@@ -157,7 +157,7 @@ def compared(
 
 
 def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
-    """Every topic that the application makes for itself; a pattern of sources never means one."""
+    """Return every topic that the application creates; source patterns never match them."""
     names = [cuts_topic(application_id), instances_topic(application_id)]
     names.append(snapshots_topic(application_id))
     names += [changelog_topic(application_id, store) for store in topology.stores]
@@ -169,7 +169,7 @@ def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
 def with_topics_of_patterns(
     admin: Admin, topology: Topology, application_id: str
 ) -> Steps[Topology]:
-    """The topology that reads what its patterns match on the brokers, but for topics of its own."""
+    """Return the topology with patterns replaced by matching topics, without its own topics."""
     if patterns_of(topology):
         found = yield Step("topic_names", admin.topic_names, ())
         own = own_topics(topology, application_id)
@@ -189,13 +189,13 @@ def check_topics_of_others(
     *,
     dead_letter_topic: str | None = None,
 ) -> Steps[BoundPlan]:
-    """The plan, bound to the topics that are read and written; raises TopicError."""
+    """Return the plan, bound to the topics that are read and written; raise TopicError."""
     topology = yield from with_topics_of_patterns(admin, topology, application_id)
     external = external_topics(topology)
     existing = yield Step("describe_topics", admin.describe_topics, (external,))
     plan = bind(topology, application_id, existing)
     described = yield from _outputs(admin, plan, dead_letter_topic)
-    # Partitioners of output topics are told how many partitions there are.
+    # Partitioners of output topics receive the partition count.
     outputs = {name: d.partitions for name, d in described.items()}
     return replace(plan, partition_counts={**outputs, **plan.partition_counts})
 
@@ -209,10 +209,10 @@ def prepare(
     stored: Manifest | None = None,
     decisions: MigrationOptions = NOTHING_DECIDED,
 ) -> Steps[BoundPlan]:
-    """Check our own topics, and what is stored in them; create those that are missing.
+    """Check internal topics and the stored state; create missing topics.
 
-    ``stored`` is the manifest that was written last; None where there is none. Raises TopicError,
-    or UpgradeError where the plan does not fit what is stored; nothing was created then.
+    ``stored`` is the newest manifest; None if there is none. Raises TopicError, or UpgradeError if
+    the plan does not fit the stored state; then nothing was created.
     """
     plan = logged_as_stored(plan, stored, decisions)
     shorter = tuple(map(cuts_topic, shorter_ids(plan.application_id)))
@@ -242,7 +242,7 @@ def prepare(
     if missing:
         yield Step("create_topics", admin.create_topics, (missing,))
         existing = yield Step("describe_topics", admin.describe_topics, (names,))
-        problems = mismatches(missing, existing, {})  # another instance may have been quicker
+        problems = mismatches(missing, existing, {})  # another instance may have created them
         if problems:
             raise TopicError("; ".join(problems))
         plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
@@ -261,9 +261,9 @@ def prepare(
 def outputs_of(
     topology: Topology, application_id: str, dead_letter_topic: str | None = None
 ) -> dict[str, str]:
-    """The topics that are written to, and what each is; raises TopicError for our own.
+    """Return the output topics with their purpose; raise TopicError for the application's own.
 
-    What is written to a changelog beside its store would be state after the next restore.
+    Records that others write to a changelog would become state at the next restore.
     """
     sinks = [ref for sub in topology.sub_topologies for ref in sub.sink_topics]
     outputs = {ref.name: "output topic" for ref in sinks if not ref.is_internal}
@@ -272,9 +272,9 @@ def outputs_of(
     own = sorted(outputs.keys() & own_topics(topology, application_id))
     if own:
         raise TopicError(
-            f"{', '.join(f'{outputs[name]} {name!r}' for name in own)}: this application makes that"
-            " topic for itself, for its state or between its parts, and other records in it would"
-            " be read as such. Write to a topic of another name"
+            f"{', '.join(f'{outputs[name]} {name!r}' for name in own)}: the application creates"
+            " that topic for its state or between its sub-topologies, and would read other records"
+            " in it as such. Write to a topic of another name"
         )
     return outputs
 
@@ -282,17 +282,17 @@ def outputs_of(
 def _outputs(
     admin: Admin, plan: BoundPlan, dead_letter_topic: str | None
 ) -> Steps[Mapping[str, TopicDescription]]:
-    """The topics that are written to; raises TopicError as `outputs_of`, and for what is not there.
+    """Return the output topics; raise TopicError like `outputs_of`, and for missing ones.
 
-    Not left to the first record: it would come hours later, and fail its transaction.
+    The first record would only fail hours later, together with its transaction.
     """
     outputs = outputs_of(plan.topology, plan.application_id, dead_letter_topic)
     described = yield Step("describe_topics", admin.describe_topics, (sorted(outputs),))
     missing = [f"{outputs[name]} {name!r}" for name in sorted(outputs) if name not in described]
     if missing:
         raise TopicError(
-            f"{', '.join(missing)}: there is no such topic. Topics of others are never created"
-            " here, not even where the brokers would do it with the first record: partition count"
-            " and retention are decisions. Create it, or correct the name"
+            f"{', '.join(missing)}: the topic does not exist. logstate never creates input and"
+            " output topics, not even if the brokers would do it with the first record: choose the"
+            " partition count and the retention. Create it, or correct the name"
         )
     return described  # type: ignore[no-any-return]

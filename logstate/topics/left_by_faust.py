@@ -1,7 +1,7 @@
-"""An application id that Faust has used: its offsets must not go on without its tables' rows.
+"""Refuse to continue with offsets of Faust without the rows of its tables.
 
-Faust keeps its tables in changelogs that no store reads as they are. A start would find the offsets
-that Faust committed, and count on from nothing. Pure.
+Faust keeps its tables in changelogs that no store of logstate can read directly. A start would find
+the offsets that Faust committed, and start counting from nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from logstate.contracts.errors import UpgradeError
 from logstate.contracts.topic_names import cuts_topic
 from logstate.topics.bound_plan import BoundPlan
 
-#: a topic that every worker of a Faust application makes, and nobody else
+#: a topic that only workers of Faust applications create
 _LEADER = "{}-__assignor-__leader"
 
 
 def refuse_tables_left_by_faust(plan: BoundPlan, topics: Collection[str]) -> None:
-    """Raises UpgradeError where Faust was here and its tables were not taken over.
+    """Raise UpgradeError if Faust ran here and its tables were not taken over.
 
     ``topics``: every topic whose name begins with the application id.
     """
@@ -26,7 +26,7 @@ def refuse_tables_left_by_faust(plan: BoundPlan, topics: Collection[str]) -> Non
 
 
 def left_by_faust(plan: BoundPlan, topics: Collection[str]) -> list[str]:
-    """What a start is refused for, if it is."""
+    """Return the reasons to refuse a start, if there are any."""
     leader = _LEADER.format(plan.application_id)
     if leader not in topics or cuts_topic(plan.application_id) in topics:
         return []
@@ -34,9 +34,9 @@ def left_by_faust(plan: BoundPlan, topics: Collection[str]) -> list[str]:
     if not stores:
         return []
     problem = (
-        f"Application {plan.application_id!r} was run by Faust (there is a topic {leader!r}),"
-        f" and the stores {', '.join(map(repr, sorted(stores)))} would begin with nothing where"
-        " its offsets go on. Take its tables over with logstate.faust.adopt() before the first"
+        f"Application {plan.application_id!r} was run by Faust (the topic {leader!r} exists),"
+        f" and the stores {', '.join(map(repr, sorted(stores)))} would start empty, but continue"
+        " from its offsets. Take its tables over with logstate.faust.adopt() before the first"
         " start (docs/faust.md), or use another application id"
     )
     return [problem]

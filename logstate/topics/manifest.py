@@ -1,20 +1,20 @@
 """The manifest: what an application stores, for readers that do not have its code.
 
 One JSON record under the key ``manifest`` in the compacted topic ``<application id>-cuts``. An
-instance writes it before its first commit, so whoever sees state can also read what it means. The
-next start compares it with its own topology (:mod:`logstate.topics.upgrade`).
+instance writes it before its first commit, so every reader of the state can interpret it. The next
+start compares it with its own topology (:mod:`logstate.topics.upgrade`).
 
     version, application_id, describe
     stores        store -> its fingerprint (:mod:`logstate.changelog.store_fingerprint`), and
-                  changelog_topic, changelog_topic_id, logged_as, formerly (all names that it had
-                  before), partitions, sub_topology,
-                  source_topics, fed_by (those of them that its rows come of, for each operator
-                  that writes it), placed_by (which hash decides where a key is, if one does),
-                  hashed_windows (how many windows of its rows' keys are hashed, if one is)
-    topics        repartition topic -> partitions, key, value; usual_name where its state was moved
-                  to other partitions since; hashes_windows where keys have windows
-    inputs        every topic of others that is read
-    forgotten     store that was given up, or its topic -> the entry that it had
+                  changelog_topic, changelog_topic_id, logged_as, formerly (all of its former
+                  names), partitions, sub_topology,
+                  source_topics, fed_by (the source topics that its rows come from, for each
+                  operator that writes it), placed_by (the hash that places its keys, if one does),
+                  hashed_windows (how many windows of its rows' keys are hashed, if any)
+    topics        repartition topic -> partitions, key, value; usual_name if its state was moved
+                  to other partitions; hashes_windows if keys have windows
+    inputs        every external topic that is read
+    forgotten     forgotten store, or its topic -> its former entry
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ HASHES_WINDOWS = "hashes_windows"
 
 
 def manifest(plan: BoundPlan) -> dict[str, Any]:
-    """The manifest as plain data, as it comes back from JSON."""
+    """Return the manifest as plain data, as decoded from JSON."""
     return msgspec.json.decode(msgspec.json.encode(content(plan)))  # type: ignore[no-any-return]
 
 
 def manifest_record(plan: BoundPlan) -> ProducedRecord:
-    """The manifest as a record of the cuts topic.
+    """Return the manifest as a record of the cuts topic.
 
     Raises ConfigError for a manifest that could not be read back.
     """
-    # In the order in which it was made, which is the same each time. The fields of a declared type
-    # are in the order of their declaration, and so are its columns for a reader.
-    told = content(plan)
-    check_manifest(told)
-    encoded = msgspec.json.encode(told)
+    # In the order of construction, which is the same each time. The fields of a declared type are
+    # in the order of their declaration, and so are its columns for a reader.
+    plain = content(plan)
+    check_manifest(plain)
+    encoded = msgspec.json.encode(plain)
     return ProducedRecord(cuts_topic(plan.application_id), 0, MANIFEST_KEY, encoded, 0)
 
 
 def content(plan: BoundPlan) -> dict[str, Any]:
-    """What the manifest says, as it goes to JSON."""
+    """Return the content of the manifest, for JSON."""
     stores: dict[str, Any] = {}
     topics: dict[str, Any] = {}
     for sub_topology in plan.topology.sub_topologies:
@@ -92,7 +92,7 @@ def content(plan: BoundPlan) -> dict[str, Any]:
 def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[str, Any]:
     changelog = plan.changelog_topics[spec.name]
     hashed = hashed_windows(plan.topology, sub_topology, spec)
-    # A reader looks for a key without its windows, which is not what is hashed then.
+    # A reader looks up a key without its windows, but the hash includes them in that case.
     placed = placed_by(plan.topology, sub_topology, spec) if hashed == 0 else None
     return {
         **fingerprint(spec),

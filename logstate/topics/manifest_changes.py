@@ -1,7 +1,7 @@
-"""What changed between the manifest that is stored and the one that a topology declares. Pure.
+"""Compare the stored manifest with the one that a topology declares.
 
-Stores are told apart by name, as everywhere: a store whose name is gone was either renamed, or it
-is not wanted any more. Which of the two only the user knows, so it needs a decision.
+Stores are identified by name, as everywhere: a store whose name is gone was either renamed, or it
+is not needed any more. Only the user knows which, so it needs a decision.
 """
 
 from __future__ import annotations
@@ -20,53 +20,53 @@ from logstate.topics.row_places import windows_of
 Manifest = Mapping[str, Any]
 Entry = Mapping[str, Any]
 
-_ADDED = "It starts from nothing, and holds what is processed from now on"
-_FORGOTTEN = "It is given up: its changelog {changelog!r} stays, and nothing reads or writes it"
+_ADDED = "It starts empty, and contains what is processed from now on"
+_FORGOTTEN = "It is forgotten: its changelog {changelog!r} stays, and nothing reads or writes it"
 _RENAMED = "The rows of {old!r} are its rows; its changelog keeps its name, {changelog!r}"
 _TAKEN = "Two stores cannot become one. Rename it to a name that is not stored yet, or forget it"
 _UNLOGGED = "A store without a changelog cannot be renamed: its rows are local only. Forget it"
 _REVIVED = (
-    "Its changelog {changelog!r} has the rows of a store that was given up before, and misses what"
-    " came since. Delete that topic for a store that starts from nothing, or choose another name"
+    "Its changelog {changelog!r} has the rows of a store that was forgotten before, and misses all"
+    " later ones. Delete that topic for a store that starts empty, or choose another name"
 )
 _OF_THE_JVM = (
-    "Its changelog would be {changelog!r}, which Kafka Streams wrote and a takeover gave up; it may"
-    " be that of an application whose id begins like this one. Choose another name"
+    "Its changelog would be {changelog!r}, which Kafka Streams wrote and a takeover left behind; it"
+    " may be that of an application whose id begins like this one. Choose another name"
 )
 _SHARED = (
-    "Its changelog would be that of {other!r}, which was called {name!r} before: both would read"
+    "Its changelog would be that of {other!r}, whose former name is {name!r}: both would read"
     " the other's rows as their own. Choose another name"
 )
-_MOVED = "Its tasks have other numbers now; the local rows are rebuilt from the changelog"
+_MOVED = "The numbers of its tasks changed; the local rows are rebuilt from the changelog"
 _STRANDED = (
-    "Its rows are local only, in directories of tasks that have other numbers now. Declare the"
-    " sub-topologies in the order that they had, or forget it under this name and choose another"
+    "Its rows are local only, in directories of tasks whose numbers changed. Declare the"
+    " sub-topologies in their old order, or forget it under this name and choose another"
 )
 _COUNT = (
     "Keys would be looked up in the wrong partition. Move the rows with `logstate reshard`"
-    " (docs/resharding.md), give the topics the count that they had, or use another application_id"
+    " (docs/resharding.md), give the topics their old count, or use another application_id"
 )
 _OTHER_LOG = (
-    "Its rows are in the other topic. Build with the optimisation that was used (reuse of source"
+    "Its rows are in the other topic. Build with the optimization that was used (reuse of source"
     " topics), or use a store of another name and forget this one"
 )
 _OTHER_INPUTS = (
-    "The committed offsets that belong to its rows are those of other topics. Name repartition"
-    " topics as they were named, or use a store of another name and forget this one"
+    "The committed offsets that belong to its rows are those of other topics. Give repartition"
+    " topics their old names, or use a store of another name and forget this one"
 )
 _EXCHANGED = (
-    "Its rows, or the clocks that belong to them, are those of another side: what one input left"
-    " would be taken for the other's. Declare the sides of the join, or the groups of the cogroup,"
-    " in the order that they had, or use stores of other names and forget these"
+    "Its rows, or its stream times, belong to another side: rows of one input would be read as"
+    " those of the other. Declare the sides of the join, or the groups of the cogroup,"
+    " in their old order, or use stores of other names and forget these"
 )
 _PLACED_WITHOUT_WINDOWS = (
-    "Earlier versions put windowed keys where the hash of the key inside says, and rows of the"
-    " stores behind would not be found. Move them with `logstate reshard`, to as many partitions"
-    " (docs/resharding.md), or name this topic and these stores anew and forget the old ones"
+    "Earlier versions placed windowed keys by the hash of the key inside, and rows of the"
+    " downstream stores would not be found. Move them with `logstate reshard` to as many partitions"
+    " (docs/resharding.md), or rename this topic and these stores and forget the old ones"
 )
 _TOPIC_GONE = (
-    "Records in it that were not processed yet would never be. Let the version that reads it finish"
-    " them, then say forget={{{name!r}}}; or name it as it was named"
+    "Unprocessed records in it would be lost. Let the version that reads it finish"
+    " them, then say forget={{{name!r}}}; or give it its old name"
 )
 _TOPIC_FORGOTTEN = "Nothing reads or writes it any more"
 
@@ -74,7 +74,7 @@ _TOPIC_FORGOTTEN = "Nothing reads or writes it any more"
 def manifest_changes(
     stored: Manifest, declared: Manifest, decisions: MigrationOptions = NOTHING_DECIDED
 ) -> list[Change]:
-    """Every difference that concerns stored bytes, in the order of what is stored."""
+    """Return every difference that affects stored bytes, in the order of the stored manifest."""
     return [
         *_store_changes(stored, declared["stores"], decisions),
         *_topic_changes(stored.get("topics", {}), declared["topics"], decisions),
@@ -82,7 +82,7 @@ def manifest_changes(
 
 
 def renames(stored: Manifest, declared: Manifest, decisions: MigrationOptions) -> dict[str, str]:
-    """Stored name -> declared name, of the decisions that there is something to do about."""
+    """Return stored name -> declared name, for the decisions that need an action."""
     return {
         old: new
         for old, new in decisions.renamed.items()
@@ -115,9 +115,9 @@ def _store_changes(
         given_up = [one for one in forgotten.values() if may_hold_rows_of(one, entry)]
         if given_up:
             is_of_the_jvm = any(one["kind"] == OF_KAFKA_STREAMS for one in given_up)
-            told = _OF_THE_JVM if is_of_the_jvm else _REVIVED
-            meaning = told.format(changelog=entry["changelog_topic"])
-            yield _change(Verdict.REFUSED, name, "given up", entry["kind"], meaning)
+            template = _OF_THE_JVM if is_of_the_jvm else _REVIVED
+            meaning = template.format(changelog=entry["changelog_topic"])
+            yield _change(Verdict.REFUSED, name, "forgotten", entry["kind"], meaning)
         elif (other := logs.get(entry["changelog_topic"])) is not None:
             meaning = _SHARED.format(other=other, name=name)
             yield _change(Verdict.REFUSED, name, None, entry["kind"], meaning)
@@ -126,7 +126,7 @@ def _store_changes(
 
 
 def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[Change]:
-    if stored == declared:  # the usual start
+    if stored == declared:  # the usual case
         return
     yield from store_changes(name, stored, declared)
     subject = f"store {name!r}"
@@ -140,14 +140,14 @@ def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[Change
     inputs = (stored["source_topics"], declared["source_topics"])
     if not set(inputs[0]) & set(inputs[1]):
         yield Change(Verdict.REFUSED, subject, "source_topics", *inputs, _OTHER_INPUTS)
-    elif "fed_by" in stored:  # an earlier version did not note it
+    elif "fed_by" in stored:  # earlier versions did not record it
         yield from _exchanged(subject, stored["fed_by"], declared["fed_by"])
 
 
 def _exchanged(
     subject: str, stored: Sequence[list[str]], declared: Sequence[list[str]]
 ) -> Iterator[Change]:
-    """Other inputs of the same task, or the same ones for other sides."""
+    """Yield inputs of a task that changed, or that changed sides."""
     before, now = set(chain(*stored)), set(chain(*declared))
     if before and now and not before & now:
         sides = (sorted(before), sorted(now))
@@ -183,10 +183,10 @@ def _undecided(
     alike = [
         new for new, one in declared.items() if new not in known and one["kind"] == entry["kind"]
     ]
-    said = [f"if it is called {new!r} now, say renamed={{{name!r}: {new!r}}}" for new in alike]
-    said.append(f"if it is not wanted any more, say forget={{{name!r}}}")
+    said = [f"if its name is {new!r} now, say renamed={{{name!r}: {new!r}}}" for new in alike]
+    said.append(f"if it is not needed any more, say forget={{{name!r}}}")
     choice = "; ".join(said)
-    return f"Its rows would be left behind without a word: {choice}"
+    return f"Its rows would be abandoned silently: {choice}"
 
 
 def _topic_changes(
@@ -212,7 +212,7 @@ def _topic_changes(
 
 
 def is_placed_otherwise(stored: Entry, declared: Entry) -> bool:
-    """Whether what lies in a repartition topic, and behind it, would be looked for elsewhere."""
+    """Return whether keys in a repartition topic, and downstream, would be placed otherwise."""
     if HASHES_WINDOWS in stored or HASHES_WINDOWS not in declared:
         return False
     return bool(windows_of(stored["key"])) and stored["partitions"] > 1

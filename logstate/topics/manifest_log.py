@@ -1,13 +1,13 @@
 """The manifests in the cuts topic of an application, as one start reads them.
 
-Two instances may start at the same moment over nothing, with topologies that do not fit. Neither
-finds a manifest, so a look before writing does not tell them apart. Each looks again after it has
-written: the later record in the log is that of the instance which gives way.
+Two instances may start at the same moment without a manifest, with topologies that do not fit. Both
+find none, so a check before writing does not suffice. Each one checks again after it has written:
+the instance with the later record in the log gives way.
 
-A reset or a move to other partitions begins where nobody is in the group, with a mark in the place
-of the manifest. An instance that has written its own by then, and has not joined yet, would not see
-the mark: it looks once more when it is a member (``decided_manifests``). Whoever writes one later
-finds that the group has a member, and does not go on.
+A reset or a move to other partitions begins with an empty group, and with a mark in place of the
+manifest. An instance that had already written its own, and had not joined yet, would miss the mark:
+it checks once more when it is a member (``decided_manifests``). A process that writes a manifest
+later finds that the group has a member, and stops.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from logstate.contracts.topic_names import cuts_topic
 
 _BATCH = 1_000
 _POLL_S = 0.2
-#: without any progress; a dead instance's transaction hides the end for ten seconds at most
+#: limit without progress; a dead instance's transaction hides the end for ten seconds at most
 _PATIENCE_MS = 60_000
 
 
 class ManifestLog:
-    """Reads on from where it stopped."""
+    """Reads the manifests in order, each one once."""
 
     def __init__(self, application_id: str, cluster: Cluster, admin: Admin, clock: Clock) -> None:
         self._partition = TopicPartition(cuts_topic(application_id), 0)
@@ -41,10 +41,10 @@ class ManifestLog:
         self._position = 0
 
     def new_manifests(self, is_stopping: Callable[[], bool]) -> Steps[list[bytes] | None]:
-        """Those written since the last call, oldest first; none where the topic is not there yet.
+        """Return those written since the last call, oldest first; none if the topic is missing.
 
-        None where ``is_stopping`` ended the wait for an open transaction. Raises RetriableError
-        where one hides the end of the log for too long.
+        Returns None if ``is_stopping`` ended the wait for an open transaction. Raises
+        RetriableError if an open transaction hides the end of the log for too long.
         """
         described = yield Step(
             "describe_topics", self._admin.describe_topics, ([self._partition.topic],)
@@ -55,9 +55,9 @@ class ManifestLog:
         return (yield from self._read_to(ends[self._partition], is_stopping))
 
     def decided_manifests(self, is_stopping: Callable[[], bool]) -> Steps[list[bytes] | None]:
-        """The same, without those of transactions that are open: nobody is waited for.
+        """Return the same without open transactions, which are not waited for.
 
-        Where nothing was written since, that is one question to the brokers.
+        If nothing was written since, this costs one request to the brokers.
         """
         stable = yield Step("manifest_stable_end", self._admin.stable_offsets, ([self._partition],))
         return (yield from self._read_to(stable[self._partition], is_stopping))
@@ -71,7 +71,7 @@ class ManifestLog:
                 polled = yield Step("manifest_poll", consumer.poll, (_BATCH, _POLL_S))
                 for record in polled.records.get(self._partition, ()):
                     if record.key() == MANIFEST_KEY:
-                        # A null deletes those before it: that is how a damaged one is removed.
+                        # A null deletes earlier ones: this removes a damaged manifest.
                         found = [*found, value] if (value := record.value()) else []
                 reached = yield Step("manifest_position", consumer.position, (self._partition,))
                 if is_stopping():
@@ -81,8 +81,8 @@ class ManifestLog:
                     self._position, moved_ms = reached, now_ms
                 elif now_ms - moved_ms > _PATIENCE_MS:
                     raise RetriableError(
-                        f"the manifest in {self._partition} could not be read: nothing comes behind"
-                        f" offset {self._position} of {end}. Somebody's transaction is open"
+                        f"the manifest in {self._partition} could not be read: no record arrived"
+                        f" after offset {self._position} of {end}. A transaction is still open"
                     )
         return found
 
@@ -105,9 +105,9 @@ class ManifestLog:
 def log_of(
     admin: Admin, store: str, *, application_id: str, cluster: Cluster, clock: Clock
 ) -> str | None:
-    """The changelog of a store as the newest manifest names it; None where it names none.
+    """Return the changelog of a store by the newest manifest; None if it has none.
 
-    That of a store that was renamed, or moved to other partitions, is called otherwise than it.
+    The changelog of a store that was renamed, or moved to other partitions, has another name.
     Waits for the brokers.
     """
     topic = cuts_topic(application_id)
@@ -122,7 +122,7 @@ def log_of(
 
 
 def decoded(manifest: bytes, application_id: str = "") -> dict[str, Any]:
-    """A manifest as plain data; raises RestoreError for a damaged one, and another application's.
+    """Return a manifest as plain data; raise RestoreError for a damaged or foreign one.
 
     See :func:`logstate.changelog.stored_manifest.decode_manifest`.
     """

@@ -1,16 +1,16 @@
-"""The clocks of tasks whose keys are dealt out anew: one set for all of them. Pure.
+"""Merge the clocks of tasks whose keys are redistributed: one set for all new tasks.
 
-Every new task has keys of every old one, and one clock where these had several. Nothing may be
-judged by a clock that is behind: a window that one task has closed, and sent as a final result,
-must not be opened again. So the largest counts, and late is what the farthest old task calls late.
-Three clocks say something else than how far time has come, and take the smallest:
+Every new task has keys of every old one, and one clock instead of several. No record may be
+processed with a clock that is behind: a window that one task has closed and emitted as a final
+result must not be opened again. So the largest clock counts, and records are late by the old task
+that was farthest ahead. Three clocks have another meaning, and take the smallest:
 
-``earliest:STORE``  no record that waits in the buffer is older
-``…-watched``       the oldest row of a join that waits for a partner; -1 where none waits
-``emitted:STORE``   final results were sent up to here; what another old task has sent beyond it
-                    must not be sent again, and is left behind (:class:`FinalResults`)
+``earliest:STORE``  no record in the buffer is older
+``…-watched``       the oldest row of a join that waits for a partner; -1 if none waits
+``emitted:STORE``   final results were emitted up to here; results beyond it that another old task
+                    emitted must not be emitted again, and are dropped (:class:`FinalResults`)
 
-``rows:STORE``, how many rows a task has, is dropped: the new tasks count theirs.
+``rows:STORE``, the number of rows of a task, is dropped: the new tasks count theirs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOTHING = -1
 
 
 def merged_clocks(tasks: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The clocks that every new task begins with.
+    """Return the clocks with which every new task begins.
 
     >>> merged_clocks([{"store:s": 7, "emitted:s": 5}, {"store:s": 9, "emitted:s": -1}])
     {'store:s': 9, 'emitted:s': -1}
@@ -48,14 +48,14 @@ def _merged(name: str, times: Sequence[int]) -> int:
 
 
 class FinalResults(NamedTuple):
-    """Which rows of a store have been sent as final results."""
+    """Determines which rows of a store were emitted as final results."""
 
-    #: a row ends so much after its time
+    #: a row ends this much after its time
     size_ms: int
     is_end_exclusive: bool
 
     def was_sent_early(self, time_ms: int, emitted: int, emitted_by_all: int) -> bool:
-        """Whether a row was sent by its old task, but not by the one that had come least far."""
+        """Return whether its old task emitted a row, but not the slowest old task."""
         return self._first_unsent(emitted_by_all) <= time_ms < self._first_unsent(emitted)
 
     def _first_unsent(self, emitted: int) -> int:
@@ -65,5 +65,5 @@ class FinalResults(NamedTuple):
 
 
 def emitted_clock(store: str) -> str:
-    """The name of the clock of final results."""
+    """Return the name of the clock of final results."""
     return _EMITTED + store

@@ -1,12 +1,12 @@
-"""Whether the application itself decides which partition a row is in, by the hash of its key. Pure.
+"""Determine whether the application places a row's partition itself, by the hash of its key.
 
-It does where a task reads repartition topics only, whose producer is the application and whose
-partitioner is the default one, and where its own operators keep the store: their rows have the keys
-of the records that they process. A processor of the user's may put any key, and a store whose keys
-are written otherwise than those of its input has rows where the input's bytes are hashed to.
+It does if a task reads only repartition topics, whose producer is the application with the default
+partitioner, and if its own operators write the store: their rows have the keys of the records that
+they process. A user's processor may write any key, and a store whose keys are serialized otherwise
+than those of its input has its rows where the input's bytes are hashed to.
 
-A windowed key is hashed whole in repartition topics, and without its (outer) window by whoever
-writes windowed keys to other topics, as Kafka Streams' own sinks do.
+A windowed key is hashed whole in repartition topics, and without its (outer) window when windowed
+keys are written to other topics, as Kafka Streams' own sinks do.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.key_bytes import key_bytes_agree
 from logstate.topology.plan.plan import Topology
 
-#: in a manifest, of a store whose keys are in the partition that the hash says
+#: in a manifest, of a store whose keys are placed by their hash
 BY_HASH = "murmur2"
 
 
 def placed_by(topology: Topology, sub_topology: SubTopology, spec: StoreSpec) -> str | None:
-    """``murmur2``, or None where nobody knows."""
+    """Return ``murmur2``, or None if the placement is unknown."""
     inputs = sub_topology.source_topics
     if not inputs or not all(_is_placed_by_hash(topology, topic) for topic in inputs):
         return None
@@ -39,7 +39,7 @@ def placed_by(topology: Topology, sub_topology: SubTopology, spec: StoreSpec) ->
 
 
 def is_placed_whole(topology: Topology, topic: TopicRef) -> bool:
-    """Whether windowed keys lie in a topic where the hash of all of them says."""
+    """Return whether a topic places windowed keys by the hash of the whole key."""
     sinks = [one for sub in topology.sub_topologies for one in sub.sinks_into.get(topic, ())]
     return any(one.places_whole_keys and one.partitioner is None for one in sinks)
 
@@ -50,7 +50,7 @@ def hashed_windows(
     spec: StoreSpec,
     without: Collection[TopicRef] = (),
 ) -> int | None:
-    """How many windows in the keys of a store's rows are hashed; None where its inputs differ.
+    """Return how many windows in the keys of a store's rows are hashed; None if inputs differ.
 
     ``without``: repartition topics that an earlier version has written.
     """
@@ -63,7 +63,7 @@ def hashed_windows(
 def hashed_windows_of_left(
     topology: Topology, sub_topology: SubTopology, key: Mapping[str, Any]
 ) -> int | None:
-    """The same of keys of a foreign-key join's left rows, in the sub-topology that has these."""
+    """Return the same for keys of a foreign-key join's left rows, in their sub-topology."""
     return _hashed_by_all(topology, len(windows_of(key)), (sub_topology.sources,), ())
 
 
@@ -73,7 +73,7 @@ def _hashed_by_all(
     candidates: Iterable[Sequence[SourceNode]],
     without: Collection[TopicRef],
 ) -> int | None:
-    """By those sources, or the next, where anybody knows how their topics were written."""
+    """Use the first candidate sources whose topics have a known placement."""
     if not windows:
         return 0
     for sources in candidates:
@@ -103,6 +103,6 @@ def _is_placed_by_hash(topology: Topology, topic: TopicRef) -> bool:
 
 
 def _stores_of_user(node: Node) -> tuple[str, ...]:
-    """Stores that the user's code in a node is given."""
+    """Return the stores that the user's code in a node can access."""
     connections = getattr(node, "connections", None)
     return () if connections is None else tuple(connections.names)

@@ -1,4 +1,4 @@
-"""What a start would say about what is stored, without a start: changes nothing."""
+"""Show what a start would report about the stored state, without changing anything."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from logstate.topology.plan.plan import Topology
 
 @dataclass(frozen=True)
 class Preview:
-    """The comparison; ``is_new`` where nothing is stored yet."""
+    """The comparison; ``is_new`` if nothing is stored yet."""
 
     is_new: bool
     changes: tuple[Change, ...]
-    #: why a start would be refused whatever is compared: topics that do not fit, Faust's tables
+    #: other reasons to refuse a start: topics that do not fit, Faust's tables
     problems: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all."""
+        """The worst verdict of all changes."""
         return Verdict.REFUSED if self.problems else worst(self.changes)
 
 
@@ -46,9 +46,9 @@ def preview(
     stored: Manifest | None,
     decisions: MigrationOptions,
 ) -> Steps[Preview]:
-    """Compare with the manifest that was written last.
+    """Compare with the newest manifest.
 
-    Raises TopicError as a start does, and UpgradeError where no comparison is possible.
+    Raises TopicError like a start, and UpgradeError if no comparison is possible.
     """
     plan = yield from check_topics_of_others(admin, topology, application_id)
     plan = logged_as_stored(plan, stored, decisions)
@@ -79,13 +79,13 @@ def difference(before: Topology, after: Topology) -> list[Change]:
 
 
 def as_plain_data(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Changes for programs."""
+    """Return changes as data for programs."""
     return [{**change._asdict(), "verdict": str(change.verdict)} for change in changes]
 
 
 def manifest_of_one_partition(
     topology: Topology, application_id: str = "application"
 ) -> dict[str, Any]:
-    """The manifest of a topology whose inputs have one partition each, on no cluster."""
+    """Return the manifest of a topology whose inputs have one partition each, without a cluster."""
     existing = {name: TopicDescription("", 1) for name in external_topics(topology)}
     return manifest(bind(topology, application_id, existing))

@@ -1,7 +1,7 @@
-"""Which stores the results of an input reach through topics, in other sub-topologies. Pure.
+"""Find stores of other sub-topologies that the results of an input reach through topics.
 
 A task without stores may write to a repartition topic, or to another topic that the application
-reads, behind which records are counted. If such a task reads its input again, results double there.
+reads, and whose records are counted downstream. If it reads its input again, results double there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Reached(NamedTuple):
     """A sub-topology with stores."""
 
     sub_topology: SubTopology
-    #: the topics on the way, in order; it reads the last one
+    #: the topics on the path, in order; the sub-topology reads the last one
     topics: tuple[str, ...]
 
 
@@ -27,10 +27,10 @@ def reached(
     topic: str,
     passes: Callable[[str], bool] = lambda _: True,
 ) -> list[Reached]:
-    """Where results of a source topic are kept beyond the task that reads it.
+    """Return the stores outside the task that a source topic's results reach.
 
-    ``passes`` says whether records have passed a topic. Topics that are chosen per record are not
-    known.
+    ``passes`` returns whether records have passed a topic. Topics that are chosen per record are
+    not known.
     """
     found: list[Reached] = []
     seen: set[str] = set()
@@ -51,7 +51,7 @@ def reached(
 
 
 def feeding(plan: BoundPlan) -> frozenset[int]:
-    """The ids of sub-topologies whose results reach stores of others."""
+    """Return the ids of sub-topologies whose results reach stores of others."""
     return frozenset(
         sub.id
         for sub in plan.topology.sub_topologies

@@ -1,7 +1,7 @@
-"""The topics that an application will need, before its first start: what is there, what is missing.
+"""The topics that an application needs before its first start: existing and missing ones.
 
-Whoever runs the brokers may want to make them by himself, or look at them first. The names, counts
-and configurations are those of a start (:mod:`logstate.topics.internal_topics`).
+An administrator may want to create or review them first. The names, counts and configurations are
+those of a start (:mod:`logstate.topics.internal_topics`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from logstate.contracts.clients import Admin, NewTopic, Step, Steps, TopicDescri
 from logstate.contracts.compatibility import NOTHING_DECIDED, MigrationOptions
 from logstate.topics.adoption import adopted
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.cleanup_policies import Configs, cleanup_of_changelogs, unfit_repartition
+from logstate.topics.cleanup_policies import Configs, cleanup_of_changelogs, repartition_problems
 from logstate.topics.internal_topics import check_topics_of_others, mismatches, required_topics
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.upgrade import accepted, logged_as_stored
@@ -21,33 +21,33 @@ from logstate.topology.plan.plan import Topology
 
 
 class RequiredTopic(NamedTuple):
-    """One topic, as it is needed and as it is."""
+    """One topic, as required and as it exists."""
 
     topic: NewTopic
     exists: bool
-    #: settings that are others than a start would choose: (name, found, chosen)
+    #: settings that differ from those of a start: (name, found, chosen)
     differences: tuple[tuple[str, str, str], ...] = ()
-    #: why a start would be refused; empty where it would not
+    #: reason to refuse a start; empty if there is none
     problem: str = ""
 
 
 class RequiredTopics(NamedTuple):
-    """All of them."""
+    """All required topics."""
 
     topics: list[RequiredTopic]
-    #: what is wrong with topics of others that hold a store
+    #: problems of external topics that hold a store
     problems: list[str]
-    #: what a start warns of
+    #: warnings of a start
     doubts: list[str]
 
     @property
     def is_refused(self) -> bool:
-        """Whether a start would be."""
+        """Whether a start would be refused."""
         return bool(self.problems) or any(one.problem for one in self.topics)
 
     @property
     def missing(self) -> list[NewTopic]:
-        """Those that a start would make."""
+        """The topics that a start would create."""
         return [one.topic for one in self.topics if not one.exists]
 
 
@@ -62,10 +62,10 @@ def topics_ahead(
     others: Sequence[NewTopic] = (),
     decisions: MigrationOptions = NOTHING_DECIDED,
 ) -> Steps[RequiredTopics]:
-    """Compare what is needed with what is there; ``others`` are needed besides.
+    """Compare required and existing topics; ``others`` are needed in addition.
 
-    Raises TopicError where topics of others are missing or do not fit, and UpgradeError where what
-    is stored does not fit, by us or by another library.
+    Raises TopicError if external topics are missing or do not fit, and UpgradeError if stored state
+    of logstate or another library does not fit.
     """
     plan = yield from check_topics_of_others(admin, topology, application_id)
     plan = logged_as_stored(plan, stored, decisions)
@@ -96,12 +96,12 @@ def _problems(
 ) -> list[str]:
     problems = mismatches([topic], existing, configs)
     if topic.name in plan.repartition_topics and topic.name in configs:
-        problems += unfit_repartition(topic.name, configs[topic.name])
+        problems += repartition_problems(topic.name, configs[topic.name])
     return problems
 
 
 def _of_others(plan: BoundPlan) -> set[str]:
-    """Source topics that hold a store."""
+    """Return source topics that hold a store."""
     stores = plan.topology.stores.values()
     return {spec.source_topic for spec in stores if spec.source_topic is not None}
 
@@ -115,5 +115,5 @@ def _differences(topic: NewTopic, config: Mapping[str, str]) -> list[tuple[str, 
 
 
 def _words(setting: str) -> list[str]:
-    """A list of policies has no order."""
+    """Return a list of policies without its order."""
     return sorted(one.strip() for one in setting.split(","))

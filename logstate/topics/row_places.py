@@ -1,9 +1,9 @@
-"""To which partition a row of a changelog belongs: by murmur2 of its key. Pure.
+"""Compute the partition of a changelog row: murmur2 of its key.
 
-Instances find a row where the records of its key arrive. Producers of the JVM, Kafka Streams and
-this library place these by murmur2 of the serialised key, of which a window is a part in some
-topics and in others not (:mod:`logstate.topics.placement`). The windows that are not, and whatever
-else a store lays around the key in its changelog, are taken off first.
+Instances look for a row where the records of its key arrive. Producers of the JVM, Kafka Streams
+and this library place these by murmur2 of the serialized key, which includes a window in some
+topics and not in others (:mod:`logstate.topics.placement`). Windows that are not hashed, and other
+parts that a store adds to the key in its changelog, are removed first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _VERSION_BITS = 0x7F
 def key_part(
     kind: str, key: Mapping[str, Any] | None, hashed_windows: int = 0
 ) -> Callable[[bytes], bytes]:
-    """What of a changelog key decides about its partition.
+    """Return a function that extracts the hashed part of a changelog key.
 
-    ``key`` is the description of the store's keys; the innermost ``hashed_windows`` stay.
+    ``key`` is the description of the store's keys; the innermost ``hashed_windows`` are kept.
 
     >>> key_part("timestamped_window", {"format": "string"})(b"ada" + bytes(12))
     b'ada'
@@ -49,7 +49,7 @@ def key_part(
 
 
 def windows_of(key: Mapping[str, Any] | None) -> list[str]:
-    """The layouts of the windows in keys of a description, the outermost first."""
+    """Return the layouts of the windows in keys of a description, the outermost first."""
     found = []
     while key and key.get("format") in WINDOWED:
         found.append(WINDOWED[key["format"]])
@@ -58,13 +58,13 @@ def windows_of(key: Mapping[str, Any] | None) -> list[str]:
 
 
 def windows_of_rows(kind: str, key: Mapping[str, Any] | None) -> list[str]:
-    """The same of a store's changelog, whose layout may be a window around the key."""
+    """Return the same for a store's changelog, whose layout may add a window around the key."""
     layout = traits_of(kind).key_layout
     return [*([layout] if layout in _WINDOWS else []), *windows_of(key)]
 
 
 def _first_part(key: bytes) -> bytes:
-    """The first of two keys, which has its length in front."""
+    """Return the first of two keys, which has its length as prefix."""
     (length,) = _LENGTH.unpack_from(key)
     return key[_LENGTH.size : _LENGTH.size + length]
 
@@ -72,9 +72,9 @@ def _first_part(key: bytes) -> bytes:
 def with_place_of_left(
     key: bytes, value: bytes | None, left_part: Callable[[bytes], bytes], partitions: int
 ) -> bytes | None:
-    """A subscription of a foreign-key join whose left rows have so many partitions now.
+    """Return a foreign-key join's subscription for a new partition count of its left rows.
 
-    Answers go to the partition that it names.
+    Responses go to the partition that it names.
     """
     if value is None or value[0] & _VERSION_BITS != _SUBSCRIPTION_WITH_PARTITION:
         return value
@@ -84,5 +84,5 @@ def with_place_of_left(
 
 
 def format_of(entry: Mapping[str, Any]) -> str:
-    """The format of the key in a store's entry of the manifest."""
+    """Return the format of the key in a store's entry of the manifest."""
     return str((entry.get("key") or {}).get("format", ""))

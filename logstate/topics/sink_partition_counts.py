@@ -1,8 +1,8 @@
-"""How many partitions written topics have: known from the start, or asked for once.
+"""The partition counts of output topics: known from the start, or looked up once.
 
-A sink whose topic a function chooses writes to topics that no plan knows. The first record for one
-asks the cluster, which takes milliseconds; from then on the count is known, and renewed whenever
-the topics are looked at (:mod:`logstate.worker.planned_topics`).
+A sink whose topic is chosen by a function writes to topics that no plan contains. The first record
+for one asks the cluster, which takes milliseconds; then the count is known, and refreshed with the
+metadata of all topics (:mod:`logstate.worker.planned_topics`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from logstate.contracts.errors import TopicError
 
 
 class SinkPartitionCounts(dict[str, int]):
-    """Topic -> partitions; ``counts[topic]`` asks for what is not known."""
+    """Topic -> partitions; ``counts[topic]`` looks up unknown topics."""
 
     def __init__(self, known: Mapping[str, int], admin: Admin) -> None:
         super().__init__(known)
@@ -24,8 +24,8 @@ class SinkPartitionCounts(dict[str, int]):
         found = self._admin.describe_topics([topic]).get(topic)
         if found is None:
             raise TopicError(
-                f"topic {topic!r}, which the function chose that was given to to(), does not exist."
-                " Topics of others are never created here. Create it, or correct what the function"
+                f"topic {topic!r}, which the function passed to to() returned, does not exist."
+                " Output topics are never created here. Create it, or correct what the function"
                 " returns"
             )
         self[topic] = found.partitions

@@ -1,14 +1,14 @@
-"""What has to move so that an application can go on with other partition counts. Pure.
+"""Compute which stores have to move when an application changes its partition counts.
 
     manifest, as it was written last ──┐
                                        ├─ planned ─ Moves, or UpgradeError with all that is wrong
     plan, bound to the inputs' counts ─┘
 
-The rows of a store lie where its changelog's partition count puts their keys, so a sub-topology
-whose tasks are more or fewer than they were needs changelogs of its new count. Kafka neither takes
-partitions away nor deals rows out anew; so the new ones are other topics, of a new *generation*,
-and the manifest is what names them (``logged_as`` of a store, ``usual_name`` of a repartition
-topic). Until it does nobody reads them, and from then on nobody reads the old ones.
+The partition of a store's row depends on the partition count of its changelog, so a sub-topology
+with another number of tasks needs changelogs with the new count. Kafka neither removes partitions
+nor redistributes rows; so the new ones are other topics, of a new *generation*, and the manifest
+names them (``logged_as`` of a store, ``usual_name`` of a repartition topic). The application uses
+the old topics until the manifest changes, and the new ones from then on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggr
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
 from logstate.topology.operators.joins.foreign_key_left import SubscriptionSendNode
 
-#: these change with the move
+#: parts that a move changes
 _EXPECTED = frozenset({"partitions", "changelog_topic", "source_topics", "fed_by"})
 
 
@@ -55,7 +55,7 @@ class StoreMove:
     after: int
     #: of a subscription store: partitions of the left rows
     left_partitions: int | None
-    #: of a store whose results are sent when they are final
+    #: of a store whose results are emitted when they are final
     final_results: FinalResults | None
     #: how many windows of its keys are hashed (:mod:`logstate.topics.placement`), also of left rows
     hashed_before: int = 0
@@ -65,14 +65,14 @@ class StoreMove:
 
 @dataclass(frozen=True)
 class TaskMove:
-    """A sub-topology that keeps state, with the tasks that it had."""
+    """A sub-topology with state, and its former tasks."""
 
     sub_topology: SubTopology
-    #: its number when it ran last
+    #: its number in the last run
     number_before: int
     before: int
     after: int
-    #: what its tasks read when it ran last
+    #: topics that its tasks read in the last run
     sources_before: tuple[str, ...]
 
 
@@ -80,25 +80,25 @@ class TaskMove:
 class Moves:
     """All that moves."""
 
-    #: as the application goes on
+    #: the new plan of the application
     plan: BoundPlan
     stored: Manifest
     stores: tuple[StoreMove, ...]
     tasks: tuple[TaskMove, ...]
-    #: repartition topics that others take the place of: they must be empty
+    #: repartition topics that are replaced: they must be empty
     drained: tuple[str, ...]
-    #: inputs of others that are not read any more: they must have been read to their ends
+    #: external inputs that are not read any more: they must have been read to their ends
     left: tuple[str, ...]
 
     @property
     def targets(self) -> frozenset[str]:
-        """The topics that are made."""
+        """The topics that are created."""
         renamed = (self.plan.moved_topics.get(topic) for topic in self._usual.values())
         return frozenset({*(move.target for move in self.stores), *filter(None, renamed)})
 
     @property
     def given_up(self) -> tuple[str, ...]:
-        """The topics of the application that nobody reads afterwards."""
+        """The topics of the application that are unused afterwards."""
         return (*(move.source for move in self.stores), *self.drained)
 
     @property
@@ -113,14 +113,14 @@ class Moves:
 
 
 def without_mark(stored: Manifest) -> Manifest:
-    """The manifest as it was before a move began."""
-    return {name: told for name, told in stored.items() if not name.startswith("resharding_")}
+    """Return the manifest before a move began."""
+    return {name: value for name, value in stored.items() if not name.startswith("resharding_")}
 
 
 def planned(bound: BoundPlan, stored: Manifest, existing: Collection[str]) -> Moves:
-    """What moves; ``bound`` to the inputs as they are, ``existing`` topics of the application.
+    """Return what moves; ``bound`` to the current inputs, ``existing`` topics of the application.
 
-    Raises UpgradeError, with all that is wrong.
+    Raises UpgradeError with all problems.
     """
     stored = without_mark(stored)
     as_stored = logged_as_stored(bound, stored, NOTHING_DECIDED)
@@ -143,7 +143,7 @@ def planned(bound: BoundPlan, stored: Manifest, existing: Collection[str]) -> Mo
 
 
 def _misplaced(plan: BoundPlan, stored: Mapping[str, Entry]) -> Iterator[tuple[str, TopicRef]]:
-    """Repartition topics, as they are called, whose keys an earlier version has hashed."""
+    """Yield repartition topics, by their usual names, whose keys an earlier version hashed."""
     now = manifest(plan)["topics"]
     for ref in {ref for sub in plan.topology.sub_topologies for ref in sub.source_topics}:
         name = plan.resolved(ref.name, ref.is_internal)
@@ -154,7 +154,7 @@ def _misplaced(plan: BoundPlan, stored: Mapping[str, Entry]) -> Iterator[tuple[s
 def _task_moves(
     plan: BoundPlan, stored: Manifest, misplaced: Collection[str]
 ) -> Iterator[TaskMove]:
-    """Tasks that are more or fewer than they were, or read what is placed otherwise now."""
+    """Yield tasks whose number changes, or whose inputs change their placement."""
     known = stored["stores"]
     lefts = _left_sub_topologies(plan.topology.sub_topologies)
     changed = {
@@ -186,7 +186,7 @@ def _task_moves(
 def _left_sub_topologies(
     sub_topologies: Collection[SubTopology],
 ) -> dict[str | None, SubTopology]:
-    """Registration topic -> the sub-topology that subscribes there."""
+    """Return registration topic -> the sub-topology that subscribes there."""
     return {
         node.registration_topic: sub
         for sub in sub_topologies
@@ -221,7 +221,7 @@ def _in_generation(
     for name, entry in drained.items():
         usual = entry.get("usual_name", name)
         topics[usual] = beginning + generation_of(label, usual.removeprefix(beginning))
-    # Tasks that have not committed since a store was renamed have its clocks under those names.
+    # Tasks without a commit since a store was renamed have its clocks under the old names.
     renamed = replace(bound, logged_as=logged_as, formerly=as_stored.formerly)
     return renamed.with_moved_topics(topics)
 
@@ -262,7 +262,7 @@ def _hashed_of_left(plan: BoundPlan, left: SubTopology | None, spec: StoreSpec) 
 
 
 def _final_results(sub: SubTopology, spec: StoreSpec) -> FinalResults | None:
-    """Of a store whose operator emits on window close."""
+    """Return the final results of a store whose operator emits on window close."""
     for node in sub.nodes:
         store: Any = getattr(node, "store", None)
         is_of_store = getattr(store, "name", None) == spec.name
@@ -315,7 +315,7 @@ def _immovable(plan: BoundPlan, tasks: Collection[TaskMove], stored: Manifest) -
                 yield (
                     f"store {spec.name!r} is kept in its source topic {spec.source_topic!r}, whose"
                     " rows stay in the partitions that they were written to. Write them to a topic"
-                    " with the new count, by key, and begin with that as a new application"
+                    " with the new count, by key, and start a new application with that topic"
                 )
             elif not spec.is_logged and not spec.in_memory:
                 yield (
@@ -327,9 +327,9 @@ def _immovable(plan: BoundPlan, tasks: Collection[TaskMove], stored: Manifest) -
                 _hashed_of_left(plan, lefts.get(_registration(spec)), spec),
             }:
                 yield (
-                    f"store {spec.name!r} has rows of windowed keys that lie by the whole key where"
-                    " they come of a repartition topic, and by the key inside the window where they"
-                    " come of another one, and no row says of which it came"
+                    f"store {spec.name!r} has rows of windowed keys that are placed by the whole"
+                    " key if they come from a repartition topic, and by the key inside the window"
+                    " if they come from another one, and a row does not record its origin"
                 )
 
 
@@ -340,7 +340,7 @@ def _split(tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
         places = {(known[n]["sub_topology"], known[n]["partitions"]) for n in names}
         if len(places) > 1:
             yield (
-                f"stores {', '.join(map(repr, names))} belonged to different sub-topologies and"
+                f"stores {', '.join(map(repr, names))} belonged to different sub-topologies that"
                 " are one now: move the state with the topology that wrote it, and change that"
                 " afterwards"
             )

@@ -1,4 +1,4 @@
-"""How the sub-topologies of a plan are connected, for whoever takes a snapshot of all. Pure."""
+"""The connections between the sub-topologies of a plan, for a snapshot of all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logstate.topics.bound_plan import BoundPlan
 
 
 def shape_of(plan: BoundPlan) -> dict[int, SubShape]:
-    """Sub-topology to what it reads and writes of the application's own."""
+    """Return sub-topology -> the internal topics that it reads and writes."""
 
     def counted(topics: Iterable[str]) -> dict[str, int]:
         return {t: plan.partition_counts[t] for t in topics if t in plan.repartition_topics}

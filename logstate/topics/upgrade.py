@@ -1,10 +1,10 @@
-"""Whether a topology may start over what is stored under its application id. Pure.
+"""Decide whether a topology may start with the state stored under its application id.
 
     manifest of the cuts topic ──┐
                                  ├─ manifest_changes ─ worst verdict ─ start, or UpgradeError
     manifest of this topology  ──┘
 
-A start changes nothing before it was accepted. What is compatible is logged, change by change.
+A start changes nothing before it is accepted. Compatible changes are logged one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 def logged_as_stored(
     plan: BoundPlan, stored: Manifest | None, decisions: MigrationOptions
 ) -> BoundPlan:
-    """The plan whose renamed stores go on with the changelogs that they have."""
+    """Return the plan whose renamed stores use their existing changelogs."""
     if stored is None:
         return plan
     _check_readable(plan.application_id, stored)
@@ -49,15 +49,15 @@ def logged_as_stored(
 
 
 def accepted(plan: BoundPlan, stored: Manifest | None, decisions: MigrationOptions) -> BoundPlan:
-    """The plan with what was given up; raises UpgradeError where it does not fit what is stored.
+    """Return the plan with its forgotten stores; raise UpgradeError if it does not fit the state.
 
-    Topic ids of changelogs that exist must be known to the plan.
+    The plan must contain the topic ids of existing changelogs.
     """
     if stored is None:
         return plan
     _check_readable(plan.application_id, stored)
     if stored == content(plan):
-        return plan  # nearly always
+        return plan  # the usual case
     own = manifest(plan)
     if stored == own:
         return plan
@@ -70,7 +70,7 @@ def accepted(plan: BoundPlan, stored: Manifest | None, decisions: MigrationOptio
 
 
 def _given_up(plan: BoundPlan, stored: Manifest, decisions: MigrationOptions) -> dict[str, Any]:
-    """The stores whose rows nobody reads, and what their entries were."""
+    """Return the manifest entries of the stores that the plan does not use any more."""
     forgotten = stored.get("forgotten", {})
     known = {**forgotten, **stored["stores"]}
     gone = {
@@ -78,7 +78,7 @@ def _given_up(plan: BoundPlan, stored: Manifest, decisions: MigrationOptions) ->
         for name, entry in known.items()
         if name not in plan.topology.stores and (name in decisions.forget or name in forgotten)
     }
-    # Of a store whose name another one has now: its log is still there, called otherwise.
+    # If another store has its name now, its log still exists under another name.
     logs = set(plan.changelog_topics.values())
     gone |= {
         entry["changelog_topic"]: entry
@@ -89,16 +89,16 @@ def _given_up(plan: BoundPlan, stored: Manifest, decisions: MigrationOptions) ->
 
 
 def check(application_id: str, changes: Iterable[Change]) -> None:
-    """Raises UpgradeError, with every change that is not compatible."""
+    """Raise UpgradeError with every change that is not compatible."""
     found = [change for change in changes if change.verdict > Verdict.COMPATIBLE]
     if not found:
         return
     lines = "".join(f"\n  {i}. {change}" for i, change in enumerate(found, 1))
-    what = "does not fit" if worst(found) is Verdict.REFUSED else "leaves open what becomes of"
+    what = "does not fit" if worst(found) is Verdict.REFUSED else "leaves decisions open about"
     raise UpgradeError(
-        f"application {application_id!r}: the topology {what} what is stored:{lines}\nNothing was"
+        f"application {application_id!r}: the topology {what} the stored state:{lines}\nNothing was"
         " changed. `logstate plan` shows this before a deployment; `logstate reset"
-        f" {application_id}` gives up all that is stored",
+        f" {application_id}` deletes all stored state",
         found,
     )
 
@@ -106,7 +106,7 @@ def check(application_id: str, changes: Iterable[Change]) -> None:
 def _former_names(
     name: str, before: str, entry: Mapping[str, Any], plan: BoundPlan
 ) -> tuple[str, ...]:
-    """Of a store whose rows are those of ``before``; an earlier version noted the first only."""
+    """Return all former names of a renamed store; earlier versions recorded only the first."""
     earlier = entry.get("formerly", (entry.get("logged_as", before),))
     return tuple(
         dict.fromkeys(
@@ -116,12 +116,12 @@ def _former_names(
 
 
 def check_unmarked(application_id: str, stored: Manifest) -> None:
-    """Raises UpgradeError where the application is being reset, or moved to other partitions."""
+    """Raise UpgradeError if the application is being reset, or moved to other partitions."""
     if "reset_since" in stored:
         raise UpgradeError(
-            f"application {application_id!r} is being reset since {stored['reset_since']}, or the"
-            " reset was interrupted: offsets and topics do not fit together until it is over. Wait"
-            f" for its end, or run `logstate reset {application_id}` again, which takes it up"
+            f"a reset of application {application_id!r} started at {stored['reset_since']}, or was"
+            " interrupted: offsets and topics do not fit together until it has finished. Wait"
+            f" for its end, or run `logstate reset {application_id}` again, which continues it"
         )
     if "resharding_since" in stored:
         raise UpgradeError(

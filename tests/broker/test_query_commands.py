@@ -211,5 +211,5 @@ def test_doctor_looks_at_brokers_and_their_clock(bootstrap: str, tmp_path: Path)
 def test_doctor_says_what_to_do_where_nobody_answers() -> None:
     told = CliRunner().invoke(command, ["doctor", "--bootstrap", "127.0.0.1:1"])
     assert told.exit_code == 1
-    assert "nobody answers at" in told.stdout
+    assert "no broker answers at" in told.stdout
     assert "address right" in told.stdout

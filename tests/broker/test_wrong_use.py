@@ -69,7 +69,7 @@ def test_more_copies_than_brokers_are_told_with_the_setting_that_asked_for_them(
     create(bootstrap, **{topic: 1})
     app = application(counting(topic), bootstrap, place, replication_factor=3)
 
-    told = r"creating topic '.*3 copies of each partition.*1 broker: give replication_factor="
+    told = r"creating topic '.*3 replicas of each partition.*1 broker: give replication_factor="
     with pytest.raises(BrokerError, match=told):
         app.start()
     app.close()

@@ -232,12 +232,12 @@ def test_a_key_is_looked_up_in_every_kind_of_store(looks: Callable[..., str]) ->
     assert re.search(r"\n12\t\d+ \(1970-01-02T00:00:00.0\d\dZ\)", sold)
     assert re.search(r"Partition \d, answered by http://127.0.0.1:\d+; it holds shop-by-", sold)
     assert f"{DAY_MS} (1970-01-02T00:00:00.000Z)\t12\t" in looks("sales-per-hour", "milk")
-    assert looks("sales-per-hour", "milk", start="0").startswith("there is no such row")
+    assert looks("sales-per-hour", "milk", start="0").startswith("the row does not exist")
     assert f"\t{DAY_MS} (1970-01-02T00:00:00.000Z)\t" in looks("visits", "ada")
     assert looks("visits", "ada", to="5").startswith("There are no rows of this key.")
     assert looks("names", "ada").startswith("value\ttimestamp\nAda\t1 (")
     assert f"\n{MANY}\t" in looks("amounts", "7")  # not rounded
-    assert looks("amounts", "8").startswith("there is no such row")
+    assert looks("amounts", "8").startswith("the row does not exist")
 
 
 @pytest.mark.parametrize("product", ["changes", "..", "a/b c?", "é&<b>"])
@@ -247,7 +247,7 @@ def test_a_key_may_look_like_a_path(looks: Callable[..., str], product: str) -> 
 
 def test_a_wrong_key_gets_the_reason_as_text(looks: Callable[..., str]) -> None:
     found = looks("amounts", STRANGER)
-    assert found.startswith(f"400: '{STRANGER}' is no key of store 'amounts', whose keys are")
+    assert found.startswith(f"400: '{STRANGER}' is not a key of store 'amounts', whose keys are")
     assert looks("amounts", "7", partition="99").startswith("400: store 'amounts' has no")
 
 

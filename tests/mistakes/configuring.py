@@ -177,12 +177,12 @@ def an_input_topic_is_missing() -> None:
     start(FakeCluster({"out": 1}))
 
 
-@mistake("output topic 'out'", "no such topic", "Create it")
+@mistake("output topic 'out'", "the topic does not exist", "Create it")
 def an_output_topic_is_missing() -> None:
     start(FakeCluster({"in": 1}))
 
 
-@mistake("dead letter topic 'dead'", "no such topic", "Create it")
+@mistake("dead letter topic 'dead'", "the topic does not exist", "Create it")
 def the_dead_letter_topic_is_missing() -> None:
     start(FakeCluster({"in": 1, "out": 1}), error_handlers=ErrorHandlers(dead_letter_topic="dead"))
 
@@ -313,7 +313,7 @@ def the_dead_letter_topic_has_a_blank() -> None:
     ErrorHandlers(dead_letter_topic="dead letters")
 
 
-@mistake("output topic 'app-n-changelog'", "makes that topic for itself", "another name")
+@mistake("output topic 'app-n-changelog'", "creates that topic for its state", "another name")
 def results_go_to_a_changelog() -> None:
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by_key().count(store="n")

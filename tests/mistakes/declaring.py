@@ -238,7 +238,7 @@ def a_store_is_not_connected() -> None:
     TopologyTestDriver(builder.build())
 
 
-@mistake("is no class of a Protobuf message", "the module that protoc wrote")
+@mistake("is not the class of a Protobuf message", "the module that protoc wrote")
 def a_message_of_protobuf_is_an_object() -> None:
     from google.protobuf.timestamp_pb2 import Timestamp
 

@@ -104,7 +104,7 @@ def test_given_offsets_behind_the_end_are_refused(log: ApplicationLog, rows: Row
     topic = log.add_store("spend")
     log.write(topic, [(b"a", int64(1))])
 
-    with pytest.raises(PySparkException, match="truncated or created anew"):
+    with pytest.raises(PySparkException, match="truncated or created again"):
         rows("spend", cut=json.dumps({topic: {"0": 50, "1": 0}}))
 
 
@@ -304,7 +304,7 @@ def test_the_first_line_of_an_error_says_what_happened(
 def test_a_wrong_address_is_told_and_not_waited_for(table: Callable[..., DataFrame]) -> None:
     begun = time.monotonic()
 
-    with pytest.raises(PySparkException, match=r"nobody answers at 127\.0\.0\.1:1 within 3 s"):
+    with pytest.raises(PySparkException, match=r"no broker answers at 127\.0\.0\.1:1 within 3 s"):
         table("spend", bootstrap="127.0.0.1:1")
 
     assert time.monotonic() - begun < 75  # half of what a read waits for an answer that may come

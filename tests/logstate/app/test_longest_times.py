@@ -90,7 +90,7 @@ def test_a_local_broker_is_given_seconds(timeout_s: Any) -> None:
 
 @pytest.mark.parametrize("buckets", [(math.nan,), (1, math.nan), (math.nan, 1)])
 def test_the_buckets_of_a_histogram_are_numbers(buckets: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="give upper bounds that grow"):
+    with pytest.raises(ValueError, match="give increasing upper bounds"):
         OwnMetrics(Metrics(), "0_0", "tax").histogram("sizes", "Of orders.", buckets=buckets)
 
 

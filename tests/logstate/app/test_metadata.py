@@ -83,9 +83,9 @@ def test_an_instance_without_an_address_is_told_what_it_lacks(tmp_path: Path) ->
             "token of Serving must be ASCII text without line breaks",
         ),
         (Serving("[::1]:0", token="pläne"), "token of Serving must be ASCII text"),
-        (Serving(), "needs bind= or, where it is mounted, advertised="),
+        (Serving(), "needs bind= or, if it is mounted, advertised="),
         (Serving(advertised="a:1"), "must be the address"),
-        (Serving("[::1]:0", certificate="c.pem"), "are given together, or neither"),
+        (Serving("[::1]:0", certificate="c.pem"), "must be given together"),
         (Serving("localhost:1", page_rows=0), "page_rows must be at least 1"),
     ],
 )

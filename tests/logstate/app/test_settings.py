@@ -118,7 +118,7 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"checkpoint_bytes": 0}, "checkpoint_bytes must be at least 1; got 0"),
         ({"bootstrap": ["a:1", "b:2"]}, "bootstrap is one text with commas.*Write 'a:1,b:2'"),
         ({"application_id": "my app"}, "application_id becomes part of the names.*got 'my app'"),
-        ({"offset_reset": timedelta(days=-1)}, "offset_reset is a time back from now"),
+        ({"offset_reset": timedelta(days=-1)}, "offset_reset is a duration back from now"),
         ({"replication_factor": "1"}, "replication_factor must be a whole number.*Write 1"),
         ({"replication_factor": 0}, "replication_factor must be from 1 to 32767, or -1"),
         ({"replication_factor": True}, "replication_factor must be a whole number"),

@@ -83,13 +83,13 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
         ("/stores/count/k1", "there is no store 'count'; the topology has"),
         (
             "/stores/counts/%FF",
-            "the path of the request is no UTF-8: invalid start byte at byte 15",
+            "the path of the request is not UTF-8: invalid start byte at byte 15",
         ),
-        ("/stores/counts?lower=k%FF", "the query of the request is no UTF-8"),
-        ("/stores/counts/_w?key=base64", "is no key of store 'counts', whose keys are string"),
-        ("/stores/counts/azM!!?key=base64", "'azM!!' is no key of store 'counts'"),
-        ("/stores/counts/azM?key=base46", "key must be base64, or not be given; got 'base46'"),
-        ("/stores/counts/" + "k" * 9_000, "has 9000 characters, and at most 8192"),
+        ("/stores/counts?lower=k%FF", "the query of the request is not UTF-8"),
+        ("/stores/counts/_w?key=base64", "is not a key of store 'counts', whose keys are string"),
+        ("/stores/counts/azM!!?key=base64", "'azM!!' is not a key of store 'counts'"),
+        ("/stores/counts/azM?key=base46", "key must be base64, or be left out; got 'base46'"),
+        ("/stores/counts/" + "k" * 9_000, "has 9000 characters, but at most 8192"),
         ("/stores/per-10s/k1?from=x", "from must be a whole number; got 'x'"),
         ("/stores/counts?limit=-3", "limit must be at least 1"),
         ("/stores/counts?limit=0", "limit must be at least 1"),
@@ -101,10 +101,10 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
         ("/stores/per-10s/k1?from=1" + "0" * 5_000, "from must be a whole number; got '1000"),
         (
             "/stores/counts/k1?as_of=5",
-            "as_of= means nothing for this read of a timestamped_key_value",
+            "as_of= has no meaning for this read of a timestamped_key_value",
         ),
-        ("/stores/counts/k1?start=5", "store: it has no times to ask for"),
-        ("/stores/counts?from=5", "from= means nothing for this read of a timestamped_key_value"),
+        ("/stores/counts/k1?start=5", "store: it has no times"),
+        ("/stores/counts?from=5", "from= has no meaning for this read of a timestamped_key_value"),
         ("/stores/per-10s/k1?as_of=5", "store: times here are start, from, to"),
         ("/stores/per-10s?start=5", "store: times here are from, to"),
         ("/stores/counts/k1?partition=4", "has no partition 4: they are 0 to 3"),
@@ -245,12 +245,12 @@ def test_a_request_that_waits_while_the_instance_ends_is_told_so(tmp_path: Path)
                 assert not answer.done()
             one.close()
     assert answer.result().status_code == 503
-    assert "this instance ends before it has an answer" in answer.result().json()["error"]
+    assert "this instance stops before it has an answer" in answer.result().json()["error"]
 
 
 def test_an_address_that_another_has_is_said_to_be_so(http: httpx.Client, tmp_path: Path) -> None:
     taken = f"{http.base_url.host}:{http.base_url.port}"
-    with pytest.raises(ConfigError, match=r"cannot be listened at.*Another process has the port"):
+    with pytest.raises(ConfigError, match=r"cannot listen.*Another process has the port"):
         Server(Serving(taken))
 
 

@@ -140,7 +140,7 @@ def test_what_is_not_committed_is_no_change(http: httpx.Client, cluster: FakeClu
         ("/stores/counts/changes?after=0:1" + "0" * 5_000, 400, "is not the id of a change"),
         ("/stores/counts/changes?after=0:\u00b2,1:0,2:0,3:0", 400, "is not the id of a change"),
         ("/stores/counts/changes?after=0:0,1:0,2:0,3:0@x", 400, "is not the id of a change"),
-        ("/stores/counts/changes?after=0:9999,1:0,2:0,3:0", 410, "begin anew"),
+        ("/stores/counts/changes?after=0:9999,1:0,2:0,3:0", 410, "start over"),
     ],
 )
 def test_what_cannot_be_gone_on_from_says_why(

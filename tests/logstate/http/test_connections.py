@@ -221,7 +221,7 @@ def test_a_line_of_each_kind_passes_once_a_minute_and_tells_how_many_did_not() -
     assert [line("%s came", n) for n in range(3)] == ["0 came", None, None]
     assert line("another") == "another"
     now[0] = 60.0
-    assert line("%s came", 3) == "3 came (2 more lines like this one were left out)"
+    assert line("%s came", 3) == "3 came (2 more lines like this one were dropped)"
 
 
 def test_connections_take_a_quarter_of_the_files_at_most(

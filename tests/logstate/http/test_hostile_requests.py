@@ -44,7 +44,7 @@ def test_a_key_with_a_line_break_is_not_the_key_without_it(
 ) -> None:
     path = f"/stores/counts/{quote(key, safe='')}"
     none = http.get(path)
-    assert (none.status_code, none.json()["error"]) == (404, "there is no such row")
+    assert (none.status_code, none.json()["error"]) == (404, "the row does not exist")
     send(cluster, key)
     found = patience.until(lambda: (got := http.get(path)).status_code == 200 and got)
     assert found.json()["row"]["value"] == 1
@@ -56,7 +56,7 @@ def test_a_path_that_there_is_not_is_told_from_a_row_that_there_is_not(
 ) -> None:
     answer = http.get(quote(path))
     assert answer.status_code == 404
-    assert f"nothing is at {path!r}: there are /, /live, " in answer.json()["error"]
+    assert f"unknown path {path!r}: the paths are /, /live, " in answer.json()["error"]
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE"])
@@ -71,14 +71,14 @@ def test_whatever_would_change_something_is_refused_with_what_is_allowed(
         405,
         ["GET", "HEAD"],
     )
-    assert answer.json()["error"] == f"{method} is not for {path!r}: it takes GET, HEAD"
+    assert answer.json()["error"] == f"{method} is not allowed for {path!r}: use GET, HEAD"
 
 
 @pytest.mark.parametrize("span", ["from=5", "to=5", "from=0&to=5"])
 def test_a_window_is_asked_for_by_its_start_or_by_a_span(http: httpx.Client, span: str) -> None:
     answer = http.get(f"/stores/per-10s/k3?start=0&{span}")
     assert answer.status_code == 400
-    assert "start= asks for one window, from= and to= for those of a span" in answer.text
+    assert "start= selects one window, from= and to= those of a span" in answer.text
 
 
 def test_pages_go_on_as_they_began_and_a_wrong_question_does_not_take_one(
@@ -89,9 +89,9 @@ def test_pages_go_on_as_they_began_and_a_wrong_question_does_not_take_one(
     goes_on = {"continue": str(first[-1]["continue"])}
     for path, other, reason in (
         ("/stores/per-10s", {}, "belongs to store 'counts'"),
-        ("/stores/counts", {"lower": "k5"}, "lower= was ['k1'] where these pages began"),
-        ("/stores/counts", {"standbys": "true"}, "standbys= was not given where these pages"),
-        ("/stores/counts", {"key": "base64"}, "key= was not given where these pages began"),
+        ("/stores/counts", {"lower": "k5"}, "lower= was ['k1'] for the first page"),
+        ("/stores/counts", {"standbys": "true"}, "standbys= was not given for the first page"),
+        ("/stores/counts", {"key": "base64"}, "key= was not given for the first page"),
     ):
         refused = http.get(path, params={**goes_on, **other})
         assert (refused.status_code, reason in refused.json()["error"]) == (400, True), refused.text
@@ -127,7 +127,7 @@ def test_of_several_bounds_for_one_partition_the_greatest_counts(http: httpx.Cli
         ("0:-1,1:0,2:0,3:0", 400, "is not the id of a change"),
         ("0:0,1:0,2:0,3:0@-5", 400, "is not the id of a change"),
         ("0:0,1:0,2:0,3:0@5@6", 400, "is not the id of a change"),
-        ("0:0,1:0,2:0,3:9999999999999999999", 410, "begin anew"),
+        ("0:0,1:0,2:0,3:9999999999999999999", 410, "start over"),
         (",".join(f"{n}:0" for n in range(5_000)), 400, "is not the id of a change"),
         ("0:0,1:0,2:0,3:0@1~of-another", 410, "or in the log of another store or application"),
     ],

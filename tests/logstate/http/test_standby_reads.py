@@ -100,7 +100,7 @@ def deaf(app: Application, *hosts: str) -> Asks:
 
     def ask(host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
         if host in hosts:
-            raise StoreUnavailableError(f"{host} does not answer")
+            raise StoreUnavailableError(f"{host} does not respond")
         return presence._client(host, request, timeout_s)
 
     return ask
@@ -167,7 +167,7 @@ def test_the_owner_is_asked_first_and_alone_where_copies_are_not_wanted(trio: Tr
     host = second._presence.address  # type: ignore[union-attr]
     store = remote(first, host, standbys=False)
     store._timeout_s = 0.05
-    with pytest.raises(StoreUnavailableError, match="does not answer"):
+    with pytest.raises(StoreUnavailableError, match="does not respond"):
         store.get(key)
 
 

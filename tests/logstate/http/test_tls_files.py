@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_used_is_named(
 
 def test_a_key_that_belongs_to_another_certificate_is_told(files: Serving, tmp_path: Path) -> None:
     LocalAuthority().write(tmp_path / "other")
-    with pytest.raises(ConfigError, match="the key that belongs to it"):
+    with pytest.raises(ConfigError, match="a certificate in PEM, and its key"):
         check_files(replace(files, private_key=tmp_path / "other" / KEYS))
 
 

@@ -229,7 +229,7 @@ def test_brokers_that_are_slow_to_answer_a_new_client_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert first_asked(monkeypatch, 1) == [3, 27]
-    with pytest.raises(BrokerError, match=r"nobody answers at 127\.0\.0\.1:1 within 30 s"):
+    with pytest.raises(BrokerError, match=r"no broker answers at 127\.0\.0\.1:1 within 30 s"):
         first_asked(monkeypatch, 2)
 
 
@@ -274,5 +274,5 @@ def test_a_log_that_was_truncated_below_the_place_is_not_read_from_its_beginning
 ) -> None:
     monkeypatch.setattr(confluent_kafka, "Consumer", TruncatedLog)
 
-    with pytest.raises(RestoreError, match="offset 0 came where 100 was to be read next"):
+    with pytest.raises(RestoreError, match="offset 0 was read where 100 was expected"):
         list(read_partition(CONFIG, LOG, start=100, end=110, may_skip=True))

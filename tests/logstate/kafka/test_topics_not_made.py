@@ -21,13 +21,13 @@ def told(code: int, topic: NewTopic = TOPIC, brokers: int = 1) -> str:
     [
         (KafkaError.INVALID_REPLICATION_FACTOR, "replication_factor= with at most 1, or -1 for"),
         (KafkaError.POLICY_VIOLATION, "create.topic.policy.class.name.*Follow it by"),
-        (KafkaError.INVALID_CONFIG, "It was to have cleanup.policy=compact. Correct topic_config="),
+        (KafkaError.INVALID_CONFIG, "It needs cleanup.policy=compact. Correct topic_config="),
         (KafkaError.INVALID_REQUEST, "Correct topic_config=, or changelog_config= of the store"),
-        (KafkaError.INVALID_PARTITIONS, "Ask for fewer there"),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "`logstate acls` lists what"),
+        (KafkaError.INVALID_PARTITIONS, "Use fewer there"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "`logstate acls` lists the permissions"),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "is not allowed to.*topics create --dry-run"),
         (KafkaError.UNSUPPORTED_VERSION, "Give replication_factor= with a number"),
-        (KafkaError.THROTTLING_QUOTA_EXCEEDED, "The brokers' logs say more"),
+        (KafkaError.THROTTLING_QUOTA_EXCEEDED, "The brokers' logs may contain the reason"),
     ],
 )
 def test_each_reason_has_its_remedy(code: int, remedy: str) -> None:
@@ -41,12 +41,12 @@ def test_each_reason_has_its_remedy(code: int, remedy: str) -> None:
 
 def test_too_many_copies_are_told_with_the_number_of_brokers() -> None:
     code = KafkaError.INVALID_REPLICATION_FACTOR
-    assert "3 copies of each partition were asked for, and the cluster has 2 brokers" in told(
+    assert "3 replicas of each partition were requested, and the cluster has 2 brokers" in told(
         code, brokers=2
     )
     assert "there are fewer brokers: give replication_factor= with fewer" in told(code, brokers=0)
     by_default = told(code, TOPIC._replace(replication_factor=-1))
-    assert "the brokers' default of copies" in by_default
+    assert "the brokers' default number of replicas" in by_default
     assert "default.replication.factor), and the cluster has 1 broker: give" in by_default
 
 

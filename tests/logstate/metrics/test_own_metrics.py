@@ -64,7 +64,7 @@ def test_numbers_of_other_libraries_are_plain_ones_and_add_up() -> None:
 @pytest.mark.parametrize("amount", [-5, -0.5, nan])
 def test_a_counter_that_is_to_go_down_says_what_to_use(amount: float) -> None:
     with pytest.raises(
-        ValueError, match=r"a counter only grows, and .* was to be added: use a gaug"
+        ValueError, match=r"a counter only increases, and .* was to be added: use a gaug"
     ):
         own(Metrics()).counter("paid_total", "Paid.").add(amount)
 

@@ -156,7 +156,7 @@ def test_a_log_whose_start_overtakes_a_bootstrap_ends_it() -> None:
         rig.recorder.before["global_poll"] = lambda: overtaken(rig)
 
     rig.recorder.before["global_poll"] = overtake_at_the_second
-    with pytest.raises(TopicsChangedError, match="records are gone unread"):
+    with pytest.raises(TopicsChangedError, match="unread records were lost"):
         rig.bootstrap()
 
 

@@ -37,7 +37,7 @@ BEFORE = "is a Decimal that needs more than the 2 digits before the point of its
         ({"price": Decimal("123.4")}, rf"Order\.price {BEFORE}"),
         ({"price": Decimal("1E+2")}, rf"Order\.price {BEFORE}"),
         ({"price": b"\x04"}, r"Order\.price is bytes, expected a Decimal, which would be read"),
-        ({"price": Decimal("NaN")}, r"Order\.price is a Decimal that is no number"),
+        ({"price": Decimal("NaN")}, r"Order\.price is a Decimal that is not a number"),
     ],
 )
 def test_a_decimal_with_too_many_digits_is_told_by_its_field(value: Any, told: str) -> None:

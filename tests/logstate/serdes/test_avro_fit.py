@@ -339,5 +339,7 @@ def test_branch_names_are_for_dicts() -> None:
     class R(msgspec.Struct):
         x: int
 
-    with pytest.raises(SerdeError, match=r"which is no R: leave out type=, or branch_names="):
+    with pytest.raises(
+        SerdeError, match=r"which cannot be converted into R: leave out type=, or branch_names="
+    ):
         avro(record_of("int"), type=R, branch_names=True)

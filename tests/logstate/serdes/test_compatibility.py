@@ -63,7 +63,7 @@ def test_a_text_that_becomes_a_time_is_checked_when_it_is_read() -> None:
     assert "are checked one by one" in change.meaning
     (change,) = changes(stored, declared, "key")
     assert change.verdict is Verdict.COMPATIBLE
-    assert "did not note of a text that it is a time" in change.meaning
+    assert "did not record that a text is a time" in change.meaning
 
 
 def test_a_time_that_becomes_a_text_is_refused() -> None:

@@ -50,7 +50,7 @@ def test_another_object_than_the_message_is_refused() -> None:
     write = serdes.serde_of(Click, what="a value").serializer("t", False)
     with pytest.raises(SerdeError, match="Found Item where the serde protobuf"):
         write(Item())
-    with pytest.raises(SerdeError, match="is no class of a Protobuf message"):
+    with pytest.raises(SerdeError, match="is not the class of a Protobuf message"):
         serdes.protobuf(dict)
 
 

@@ -101,7 +101,7 @@ def test_what_has_no_frame_is_refused(url: str) -> None:
     for data in (b"", b"\n\x03ada", b"\x00\x00\x00\x00\x01", b"\x00\x00\x00\x00\x01\x80"):
         with pytest.raises(SerdeError, match="message indexes"):
             read(Click, url, data)
-    with pytest.raises(SerdeError, match="they are no framed Protobuf"):
+    with pytest.raises(SerdeError, match="they are not framed Protobuf"):
         read(Click, url, b"\x00\x00\x00\x00\x01\x7f")
 
 
@@ -115,7 +115,7 @@ def test_an_id_that_the_registry_does_not_know_is_asked_for_once(url: str) -> No
 
 def test_a_schema_that_is_no_compiled_file_is_refused(url: str) -> None:
     client(url).register_schema("text-value", Schema('syntax = "proto3";', "PROTOBUF"))
-    with pytest.raises(SerdeError, match="no compiled file of Protobuf"):
+    with pytest.raises(SerdeError, match="not a compiled Protobuf file"):
         read(Click, url, b"\x00\x00\x00\x00\x01\x00")
 
 

@@ -72,7 +72,7 @@ def test_a_row_of_a_newer_instance_is_told_from_one_that_is_damaged() -> None:
         read(SECOND, written(THIRD, Three(1)))
     with pytest.raises(SerdeError, match=r"version 3; .*finish the upgrade of all instances"):
         read(ADOPTED, written(THIRD, Three(1)))
-    with pytest.raises(SerdeError, match="before there were versions"):
+    with pytest.raises(SerdeError, match="before versions were used"):
         read(upgradable(One, version=200), b"\x05")
     with pytest.raises(SerdeError, match="begins with byte 0"):
         read(SECOND, b"")
@@ -99,11 +99,11 @@ async def later(_: One) -> Two:
         ({"version": 3, "earlier": {1: (One, to_two)}}, "do not lead to version 3"),
         ({"version": 1, "earlier": {1: (One, to_two)}}, "do not lead to version 1"),
         ({"version": 2, "earlier": {1: (One, later)}}, "is a coroutine or generator function"),
-        ({"version": 2, "earlier": {1: (One, None)}}, "is no function"),
+        ({"version": 2, "earlier": {1: (One, None)}}, "is not a function"),
         ({"version": 2, "unversioned": 1}, "is none of the earlier versions"),
         (
             {"version": 2, "earlier": {1: (int64, to_two)}, "unversioned": 1},
-            "format int64 without a version cannot be told",
+            "format int64 without a version cannot be distinguished",
         ),
         (
             {"version": 10, "earlier": {9: (One, to_two)}, "unversioned": 9},

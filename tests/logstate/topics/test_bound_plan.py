@@ -173,7 +173,7 @@ def test_a_topic_between_its_parts_is_nobody_elses_source(reader: str, exists: b
     getattr(builder, reader)(REPARTITION, key=str, value=str, **options)
     topology = builder.build()
     existing = described(**({"in": 1, REPARTITION: 1} if exists else {"in": 1}))
-    with pytest.raises(TopicError, match=r"^source topic 'app-by-word-repartition': this appl"):
+    with pytest.raises(TopicError, match=r"^source topic 'app-by-word-repartition': the appl"):
         bind(topology, "app", existing)
     with pytest.raises(TopicError, match=r"stream that repartition\(\) returns"):
         TopologyTestDriver(topology)
@@ -224,7 +224,7 @@ def test_a_topic_of_its_own_is_no_output_in_the_driver_either(own: str) -> None:
     counts.to_stream().to(own, key=str, value=int)
     topology = builder.build()
 
-    with pytest.raises(TopicError, match=f"^output topic '{own}': this application makes that"):
+    with pytest.raises(TopicError, match=f"^output topic '{own}': the application creates that"):
         TopologyTestDriver(topology)
 
     TopologyTestDriver(topology, application_id="another").close()

@@ -213,13 +213,13 @@ def test_the_counts_of_output_topics_are_known() -> None:
 
 def test_an_output_topic_that_is_missing_is_found_at_the_start_and_nothing_is_created() -> None:
     cluster = FakeCluster({"in": 3})
-    with pytest.raises(TopicError, match=r"output topic 'out': there is no such topic"):
+    with pytest.raises(TopicError, match=r"output topic 'out': the topic does not exist"):
         prepared(cluster)
     assert list(cluster.topics) == ["in"]
 
 
 def test_so_is_a_dead_letter_topic() -> None:
-    with pytest.raises(TopicError, match=r"dead letter topic 'dead': there is no such topic"):
+    with pytest.raises(TopicError, match=r"dead letter topic 'dead': the topic does not exist"):
         prepared(FakeCluster({"in": 3, "out": 1}), dead_letter_topic="dead")
 
 
@@ -230,7 +230,7 @@ def test_our_own_topics_are_nobody_s_output(own: str) -> None:
     """Also where the topic is there already, from a start before."""
     cluster = FakeCluster({"in": 3, "out": 1, own: 3})
     with pytest.raises(
-        TopicError, match=f"dead letter topic '{own}'.* makes that topic for itself"
+        TopicError, match=f"dead letter topic '{own}'.* creates that topic for its state"
     ):
         prepared(cluster, dead_letter_topic=own)
 

@@ -159,7 +159,7 @@ def a_store_given_up_under_another_name() -> World:
 def test_a_store_does_not_take_the_rows_of_one_that_was_renamed_and_given_up() -> None:
     world = a_store_given_up_under_another_name()
     error = world.refusal("three", "one")
-    assert "Its changelog 'app-one-changelog' has the rows of a store that was given up" in error
+    assert "Its changelog 'app-one-changelog' has the rows of a store that was forgotten" in error
 
 
 def test_a_store_does_not_take_the_rows_that_a_move_to_other_partitions_left() -> None:
@@ -169,7 +169,7 @@ def test_a_store_does_not_take_the_rows_that_a_move_to_other_partitions_left() -
     entry = {"kind": "before it was moved", "changelog_topic": "app-old-changelog"}
     world.cluster.create_topic("app-old-changelog", 1, {"cleanup.policy": "compact"})
     world.stored["forgotten"] = {"app-old-changelog": {**entry, "moved_away": True}}
-    assert "has the rows of a store that was given up" in world.refusal("one", "old")
+    assert "has the rows of a store that was forgotten" in world.refusal("one", "old")
 
 
 def test_a_store_takes_the_name_of_one_whose_changelog_was_deleted() -> None:

@@ -103,7 +103,7 @@ def test_a_table_kept_in_its_source_topic_cannot_move() -> None:
     stored = manifest(before)
     assert moved(declare, 4, 6).counts == {"rows": (4, 6)}
     stored["stores"]["rows"]["kind"] = "session"  # and a topology that changes besides
-    with pytest.raises(UpgradeError, match="does not fit what is stored"):
+    with pytest.raises(UpgradeError, match="does not fit the stored state"):
         planned(plan_of(declare, **{"in": 6}), stored, ())
 
 
