@@ -1,9 +1,9 @@
-"""What is done to the state of an application while nobody runs it.
+"""Change the state of a stopped application.
 
-Its rows are moved to another number of partitions (`reshard`), or filled from outside (`backfill`).
-Both write as an instance does: in transactions of one fenced producer, with a cut that belongs to
-the rows, and only while the group has no member.
+`reshard` moves its rows to another number of partitions; `backfill` fills a store from outside.
+Both write as an instance does: in transactions of one fenced producer, with a cut that matches
+the rows, and only while the consumer group has no members.
 
-Imports changelog, and of the runtime what knows topics, clients and what a task commits; commands
-and Spark's sink import it. Start with `stopped_application`.
+Imports changelog, and the parts of the runtime that handle topics, clients and task commits.
+Imported by commands and by the Spark sink. Start with `stopped_application`.
 """
