@@ -287,5 +287,5 @@ def test_an_export_to_a_place_that_cannot_be_written_to_names_it(
 def test_an_unknown_store_or_application_is_said_so(counter: Counter) -> None:
     with pytest.raises(ConfigError, match=r"has no store 'count'; it has .*'counts'"):
         counter.read("count")
-    with pytest.raises(TopicError, match="is the application id right"):
+    with pytest.raises(TopicError, match="Is the application id right"):
         logstate.read("nobody", "counts", bootstrap=counter.bootstrap)
