@@ -1,6 +1,6 @@
-"""Commands: what the ``logstate`` command does, a module each.
+"""The subcommands of ``logstate``, one module each.
 
-Imports directory, local_broker, kafka, topics and what is below them. `printing` is how results and
-errors are told, `options` what several commands are given, `stored_state` what they find on the
+Imports directory, local_broker, kafka, topics and their dependencies. `printing` prints results and
+errors, `options` has the options that several commands share, `stored_state` reads the state on the
 cluster. Start with `lag`.
 """
