@@ -23,21 +23,21 @@ class Phrase(NamedTuple):
 
 
 PHRASES = [
-    Phrase(r"whoever", "the caller, the client, any process that", 127),
-    Phrase(r"anew", "again", 79),
-    Phrase(r"beside", "next to, in addition to", 136),
+    Phrase(r"whoever", "the caller, the client, any process that", 121),
+    Phrase(r"anew", "again", 74),
+    Phrase(r"beside", "next to, in addition to", 134),
     Phrase(r"heirs?", "the next owner", 9),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
     Phrase(r"onlookers?", "an observer", 2),
     Phrase(r"half[ _-]made", "incomplete", 2),
     Phrase(r"is no parameter", "unknown parameter", 0),
-    Phrase(r"given up|gives? up", "abandon, stop, close", 67),
+    Phrase(r"given up|gives? up", "abandon, stop, close", 63),
     Phrase(r"passe?[sd]? over", "skip", 8),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 218),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 209),
     Phrase(r"held back", "buffered", 12),
-    Phrase(r"went on|goes? on", "continue", 109),
-    Phrase(r"told", "received, reported, passed", 548),
+    Phrase(r"went on|goes? on", "continue", 88),
+    Phrase(r"told", "received, reported, passed", 529),
 ]
 
 

@@ -276,7 +276,13 @@ def a_function_asks_a_store_that_does_not_answer() -> None:
     driven(lambda s: s.map_values(asks_a_query, value=str))
 
 
-@mistake("topic chooser", "'app-n-changelog'", "makes for its state", "offset 0", "Choose a topic")
+@mistake(
+    "topic chooser",
+    "'app-n-changelog'",
+    "name of an internal topic",
+    "offset 0",
+    "Choose another topic name",
+)
 def a_chooser_names_a_changelog() -> None:
     driven(lambda s: s.to(lambda key, value: "app-n-changelog"))
 
