@@ -23,9 +23,9 @@ class Phrase(NamedTuple):
 
 
 PHRASES = [
-    Phrase(r"whoever", "the caller, the client, any process that", 121),
-    Phrase(r"anew", "again", 74),
-    Phrase(r"beside", "next to, in addition to", 134),
+    Phrase(r"whoever", "the caller, the client, any process that", 116),
+    Phrase(r"anew", "again", 63),
+    Phrase(r"beside", "next to, in addition to", 114),
     Phrase(r"heirs?", "the next owner", 9),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
@@ -33,11 +33,11 @@ PHRASES = [
     Phrase(r"half[ _-]made", "incomplete", 2),
     Phrase(r"is no parameter", "unknown parameter", 0),
     Phrase(r"given up|gives? up", "abandon, stop, close", 63),
-    Phrase(r"passe?[sd]? over", "skip", 8),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 209),
+    Phrase(r"passe?[sd]? over", "skip", 7),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 190),
     Phrase(r"held back", "buffered", 12),
-    Phrase(r"went on|goes? on", "continue", 88),
-    Phrase(r"told", "received, reported, passed", 529),
+    Phrase(r"went on|goes? on", "continue", 81),
+    Phrase(r"told", "received, reported, passed", 511),
 ]
 
 

@@ -218,7 +218,7 @@ def a_result_is_larger_than_its_topic_allows() -> None:
         rig.turn()
 
 
-@mistake("store 't'", "keys from -5 to 5", "nothing lies between them", "range(0, upper)")
+@mistake("store 't'", "keys from -5 to 5", "no keys are between them", "range(0, upper)")
 def a_range_crosses_zero() -> None:
     builder = StreamsBuilder()
     builder.table("in", key=int, value=str, store="t")

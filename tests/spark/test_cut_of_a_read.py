@@ -110,7 +110,7 @@ def test_given_offsets_behind_the_end_are_refused(log: ApplicationLog, rows: Row
     topic = log.add_store("spend")
     log.write(topic, [(b"a", int64(1))])
 
-    with pytest.raises(PySparkException, match="truncated or created anew"):
+    with pytest.raises(PySparkException, match="truncated or created again"):
         rows("spend", cut=json.dumps({topic: {"0": 50, "1": 0}}))
 
 
