@@ -23,21 +23,21 @@ class Phrase(NamedTuple):
 
 
 PHRASES = [
-    Phrase(r"whoever", "the caller, the client, any process that", 116),
-    Phrase(r"anew", "again", 63),
-    Phrase(r"beside", "next to, in addition to", 114),
+    Phrase(r"whoever", "the caller, the client, any process that", 108),
+    Phrase(r"anew", "again", 58),
+    Phrase(r"beside", "next to, in addition to", 103),
     Phrase(r"heirs?", "the next owner", 9),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
     Phrase(r"onlookers?", "an observer", 2),
     Phrase(r"half[ _-]made", "incomplete", 2),
     Phrase(r"is no parameter", "unknown parameter", 0),
-    Phrase(r"given up|gives? up", "abandon, stop, close", 63),
+    Phrase(r"given up|gives? up", "abandon, stop, close", 58),
     Phrase(r"passe?[sd]? over", "skip", 7),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 190),
-    Phrase(r"held back", "buffered", 12),
-    Phrase(r"went on|goes? on", "continue", 81),
-    Phrase(r"told", "received, reported, passed", 511),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 170),
+    Phrase(r"held back", "buffered", 10),
+    Phrase(r"went on|goes? on", "continue", 74),
+    Phrase(r"told", "received, reported, passed", 485),
 ]
 
 
