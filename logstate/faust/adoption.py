@@ -45,8 +45,8 @@ from logstate.topology.plan.plan import Topology
 #: brokers allow fifteen minutes by default; rows are read and written meanwhile
 _TRANSACTION_TIMEOUT_MS = 600_000
 _BATCH = 10_000
-#: how the topics of Faust's group_by end
 #: suffix of the topics of Faust's group_by
+_REGROUPED = "-repartition"
 
 
 @dataclass(frozen=True)
