@@ -1,4 +1,4 @@
-"""What the newest commit of a task says to whoever looks at its state from outside. Pure."""
+"""The newest commit of a task, for readers of its state from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logstate.changelog.cut import Cut, decode_cut, decode_cut_record
 
 
 class CommitOfTask(NamedTuple):
-    """What the newest commit of a task says."""
+    """The data of a task's newest commit."""
 
     positions: Mapping[str, int]
     """Changelog topic to next offset, of the task's partition."""
@@ -23,10 +23,10 @@ class CommitOfTask(NamedTuple):
 
 
 def commit_of_task(inputs: Mapping[str, Any], cut_record: bytes | None) -> CommitOfTask:
-    """What the committed offsets of a task's inputs say, and its record of the cuts topic.
+    """Return the commit from the committed offsets of a task's inputs and its cuts-topic record.
 
-    Where one of them was committed without a cut, somebody else has committed since, and what the
-    others carry is the cut of an older state: then no position counts.
+    If one of them was committed without a cut, another process has committed since, and the cut
+    of the others is that of an older state: then no position is valid.
     """
     positions: dict[str, int] = {}
     clocks: dict[str, int] = {}
@@ -41,8 +41,8 @@ def commit_of_task(inputs: Mapping[str, Any], cut_record: bytes | None) -> Commi
             return CommitOfTask(offsets, {}, offsets)
         # A task commits all its inputs at once, so they agree; all of it only ever grows.
         pairs = ((positions, cut.positions), (clocks, cut.clocks), (begins, cut.begins))
-        for known, told in pairs:
-            known.update({key: max(at, known.get(key, at)) for key, at in told.items()})
+        for known, found in pairs:
+            known.update({key: max(at, known.get(key, at)) for key, at in found.items()})
         topic_ids.update(cut.topic_ids)
     # Where an input itself is the store's log, its offset is the position.
     return CommitOfTask({**positions, **offsets}, clocks, offsets, topic_ids, begins)

@@ -7,7 +7,7 @@ metadata string. It is base64 of two blocks, one after the other::
     byte 'L' | byte 1 | msgpack map
 
 All integers are big endian. The first block is Kafka Streams' own (version 2), so either library
-reads the other's offsets; the JVM ignores what follows its block, and drops it at its next commit.
+reads the other's offsets; the JVM ignores the second block, and drops it at its next commit.
 The second block is ours::
 
     o  the input offset it was written for
@@ -18,7 +18,7 @@ The second block is ours::
     b  {changelog topic: offset}    the first record that the state needs, where that is not 0
     u  {store: number}              of stores whose rows are on a local disk only, the number of
                                     this commit; absent where there are none
-    w  [transactional id, member id]  who wrote it; absent where nobody said
+    w  [transactional id, member id]  who wrote it; absent if unknown
     x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
 
 The record in the cuts topic (key ``cut:<task id>``, same transaction) is our block as raw bytes
@@ -31,7 +31,7 @@ Invariants:
 - A block counts only for the very offset it was written for. After a JVM instance, a reset tool or
   anything else committed another offset, it is stale and decodes to no cut.
 - A task has a cut only where all its inputs that have an offset carry one; else some were committed
-  by somebody else since, and the cut of the others is of the past (``restore_plan.counting_cuts``).
+  by another process since, and the cut of the others is old (``restore_plan.counting_cuts``).
 - Metadata that no stream processor wrote decodes to an unknown partition time and no cut.
 - A block of a newer version is refused, never ignored: ignoring it would lose clocks silently.
 
@@ -90,7 +90,7 @@ _PREFIX = bytes((_MARK, _VERSION))
 
 
 class Writer(NamedTuple):
-    """Who committed: if it dies, whoever waits for its transaction knows what to fence."""
+    """The committer: if it dies, waiting tasks know the transactional id to fence."""
 
     transactional_id: str
     member_id: str
@@ -136,7 +136,7 @@ class OffsetMetadata(NamedTuple):
 
 
 class TaskCut(NamedTuple):
-    """What one commit of one task writes."""
+    """The data that one commit of one task writes."""
 
     metadata: Mapping[str, str]
     """Input topic to the metadata string to commit with its offset."""
@@ -170,7 +170,7 @@ def encode_cut(
 
 
 def decode_cut(metadata: str | None, *, committed_offset: int) -> OffsetMetadata:
-    """What ``metadata`` says about ``committed_offset``.
+    """Return what ``metadata`` contains about ``committed_offset``.
 
     Raises RestoreError for a block that a newer version wrote or that is damaged. Text that is not
     of this format at all (another tool's note) decodes to ``OffsetMetadata()``.
@@ -234,7 +234,7 @@ def encode_task_cut(
     local_rows: Mapping[str, int] | None = None,
     with_record: bool = False,
 ) -> TaskCut:
-    """What a task commits: one string per input topic, and a record if they would be too long.
+    """Return the cut of a commit: a string per input topic, and a record if they are too long.
 
     ``inputs`` is input topic to (next offset, partition time in ms). Every input partition carries
     the whole cut, so a reader needs only one of them. ``processor_times`` are for Kafka Streams

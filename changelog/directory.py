@@ -1,4 +1,4 @@
-"""The state directory of an instance: who may use it, and where each task's rows lie.
+"""The state directory of an instance: who may use it, and where each task's rows are.
 
 Layout below ``state_dir``, all of it readable by its owner only::
 
@@ -12,7 +12,7 @@ Layout below ``state_dir``, all of it readable by its owner only::
         quarantine/           damaged task directories, the newest few, to be examined
 
 The lock goes with its owner: a process that is forked from it closes its copy of the file.
-Workers of one application on one machine share the directory and tell themselves apart by slot; a
+Workers of one application on one machine share the directory and have different slots; a
 task's own database has a lock too, so that two workers never have it open at once. Deleting renames
 first, so that a crash half way leaves no directory that looks whole.
 """
@@ -93,7 +93,7 @@ class StateDirectory:
         }
         self._place = _place(self.path)
         self._task_places: dict[TaskId, _Place | None] = {}
-        #: what is held: the lock file, and the file of the id, in case somebody deletes the other
+        #: held files: the lock file, and the id file, in case the lock file is deleted
         self._held: dict[Path, int] = {}
         self._lock()
         try:
@@ -181,7 +181,7 @@ class StateDirectory:
         return path, use(lambda: self.task_path(task_id))
 
     def tasks(self) -> list[TaskId]:
-        """The tasks that have a directory here, whoever uses it now."""
+        """Return the tasks that have a directory here, regardless of its current user."""
         names = (entry.name for entry in self.path.iterdir() if entry.is_dir())
         return sorted(TaskId.parse(name) for name in names if _TASK.fullmatch(name))
 
@@ -269,7 +269,7 @@ class StateDirectory:
         self._held[path] = self._locked(path, str(self.slot))
 
     def _describe(self, path: Path) -> None:
-        """Write into a held file what it says: who holds the slot, or the id of the slot."""
+        """Write the content of a held file: who holds the slot, or the id of the slot."""
         text = self.instance_id if path == self._id_path else json.dumps(self._holder)
         os.ftruncate(self._held[path], 0)
         os.pwrite(self._held[path], text.encode(), 0)
@@ -315,8 +315,8 @@ class StateDirectory:
 def state_root(given: object) -> Path:
     """``state_dir`` as an absolute path; ``~`` is the user's home. Raises ConfigError.
 
-    Refused is what would name a directory that nobody meant: no text, addresses, variables that no
-    shell has filled in.
+    Refuses values that would name an unintended directory: other types, addresses, variables that
+    no shell has replaced.
 
     >>> str(state_root("/var/lib/../lib/shop"))
     '/var/lib/shop'
@@ -365,7 +365,7 @@ def usable_directory(path: Path) -> Path:
         raise _unusable(path, error) from error
     if path.is_symlink():
         raise StateDirectoryError(
-            f"{path} is a symbolic link. State is kept in real directories only, because what is"
+            f"{path} is a symbolic link. State is kept in real directories only, because everything"
             " deleted here must be ours: set state_dir to the link's target."
         )
     return path
@@ -383,9 +383,9 @@ def _place(path: Path) -> _Place | None:
 def _gone(path: Path) -> str:
     what = "deleted" if _place(path) is None else "deleted and made again, or replaced,"
     return (
-        f"{path} was {what} while the application uses it: its open files are no longer in any"
-        " directory, and what is written to them is lost. Likely a job that cleans temporary files,"
-        " a volume that was unmounted, or somebody who removed it by hand. Nothing that is"
+        f"{path} was {what} while the application uses it: its open files have no directory entry"
+        " any more, and writes to them are lost. Likely a job that cleans temporary files,"
+        " a volume that was unmounted, or somebody removed it by hand. Nothing that is"
         " committed is lost but the rows of stores without a changelog. Set state_dir to a place"
         " that nothing cleans, and start again: the state is restored from the changelogs."
     )
@@ -411,12 +411,12 @@ def _write_marker(path: Path, whose: dict[str, Any]) -> None:
         return
     except OSError as error:
         raise _unusable(marker, error) from error
-    told = found if isinstance(found, dict) else {}
-    if told.get("format") != _FORMAT or any(told.get(k) != v for k, v in whose.items()):
+    marked = found if isinstance(found, dict) else {}
+    if marked.get("format") != _FORMAT or any(marked.get(k) != v for k, v in whose.items()):
         raise StateDirectoryError(
             f"{path} is not this application's: its marker {MARKER} says {found}, expected"
             f" {whose} in format {_FORMAT}. It was made by another version or application, or moved"
-            " here by hand: set another state_dir. What is here is not needed for that, except of"
+            " here by hand: set another state_dir. These files are not needed for that, except for"
             " stores without a changelog, whose only rows these may be."
         )
 

@@ -1,6 +1,6 @@
-"""Rows of a replay on their way to the backend, past the layers that only processing needs.
+"""Write rows of a replay to the backend, without the layers that only processing needs.
 
-A replayed row is read by nobody before the replay is over, is committed already, and is never
+A replayed row is not read before the replay is over, is committed already, and is never
 undone. So it becomes a backend row at once, one dict per store keeps the last one of each key, and
 a tombstone waits in it as None.
 
@@ -44,7 +44,7 @@ _pack_timestamp = struct.Struct(">q").pack
 
 
 def row_maker(spec: StoreSpec) -> RowMaker | None:
-    """How records become rows where nothing else has to be known; None for all other stores.
+    """Return how records become rows if nothing else is needed; None for all other stores.
 
     Those are stores that learn from a replay (clocks, bounds, buffers), and those whose changelog
     is a topic of somebody else, with records that were skipped.

@@ -3,7 +3,7 @@
 The rows of a store without a changelog are in one directory only. They must be those of the commit
 whose offsets the task continues with, whatever dies when. How it works:
 
-1. before the transaction ends, the rows of the commit are written beside the stores, as one row
+1. before the transaction ends, the rows of the commit are written next to the stores, as one row
    (:class:`PreparedRows`) with the number of the commit and the member that makes it;
 2. the cut that the transaction commits has the same number, and names the member;
 3. after the commit the rows are applied, and the prepared row is deleted in the same write.
@@ -34,7 +34,7 @@ class PreparedRows(msgspec.Struct):
 
     #: store -> number of the commit
     numbers: dict[str, int]
-    #: member id of who makes it
+    #: member id of the writer
     writer: str
     #: keys with the prefixes of their stores
     rows: dict[bytes, bytes | None]
@@ -82,7 +82,7 @@ class LocalCommits:
             self.is_waiting = True
 
     def applied_with(self) -> dict[bytes, bytes | None]:
-        """What the write has to contain that applies the rows."""
+        """Return the additional content of the write that applies the rows."""
         if not self.is_waiting:
             return {}
         self.is_waiting = False

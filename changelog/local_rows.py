@@ -31,7 +31,7 @@ def discard_unfit_rows(meta: StoredMeta, backend: StoreBackend, specs: Sequence[
 
     Raises UpgradeError for such rows that exist nowhere else; nothing was dropped then.
     """
-    unfit: list[KeyRange] = []
+    incompatible: list[KeyRange] = []
     for spec in specs:
         declared = msgspec.json.encode(fingerprint(spec), order="deterministic")
         stored = meta.fingerprints.get(spec.name)
@@ -39,13 +39,13 @@ def discard_unfit_rows(meta: StoredMeta, backend: StoreBackend, specs: Sequence[
             stored = msgspec.json.encode(fingerprint_before_any(spec), order="deterministic")
         if stored is not None and stored != declared and not _fits(spec, stored, declared):
             prefix = prefix_of(meta.number_of(spec.name))
-            unfit.append((prefix, end_of_prefix(prefix)))
+            incompatible.append((prefix, end_of_prefix(prefix)))
             kept = (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets, meta.begins)
             for known in kept:
                 known.pop(spec.name, None)
         meta.fingerprints[spec.name] = declared
-    if unfit:
-        backend.write(meta.row(), unfit)
+    if incompatible:
+        backend.write(meta.row(), incompatible)
 
 
 def _fits(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
@@ -60,7 +60,7 @@ def _fits(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
         raise UpgradeError(
             f"the local rows of store {spec.name!r} do not fit its declaration, and without a"
             f" changelog they are the only ones: {what}. Undo the change, give the store another"
-            " name, or give up the rows: Application.clean_up() deletes those of every store here,"
+            " name, or delete the rows: Application.clean_up() deletes those of every store here,"
             " of which only stores with a changelog come back",
             changes,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def holder_of_lock(said: bytes, path: Path) -> str:
-    """Who holds a lock: what its file says, and what the system says where that is somebody else.
+    """Return the holder of a lock: from its file, or from the system if that is another process.
 
     A process that was forked without Python keeps the lock when the one that took it is gone.
     """
@@ -46,7 +46,7 @@ def _holders(path: Path) -> list[int]:
 
 
 def _target(link: Path) -> str:
-    """Where it leads; nowhere, if its process has closed that file meanwhile."""
+    """Return the link's target; empty if its process has closed that file meanwhile."""
     try:
         return os.readlink(link)  # noqa: PTH115
     except OSError:

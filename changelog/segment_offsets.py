@@ -6,7 +6,7 @@ the lowest first offset over the live segments belongs to expired rows only.
 
 How it works. A commit's rows lie at or behind the changelog position before it, so that position is
 a safe first offset for every segment the commit is first to write to. Expired segments are dropped.
-What is known is stored with the rows, in the same atomic write.
+The offsets are stored with the rows, in the same atomic write.
 
 Every commit stores in its cut which record of each changelog is the first that its state needs
 (:meth:`NeededRecords.first`). The owner deletes below the offsets of its last commit only, so a
@@ -85,7 +85,7 @@ class NeededRecords:
         self.committed: Mapping[str, int] = {}
 
     def open(self, spec: StoreSpec, *, in_memory: bool) -> None:
-        """Begin with a logged store; one on disk continues with the offsets beside its rows."""
+        """Begin with a logged store; one on disk continues with the offsets in its metadata."""
         if spec.source_topic is not None:
             self._reads_source.add(spec.name)
         elif spec.traits.is_segmented:
@@ -122,5 +122,5 @@ class NeededRecords:
         return {name: self.committed.get(name, 0) for name in self._segments}
 
     def known(self, stores: Container[str]) -> dict[str, dict[int, int]]:
-        """The first offsets of the segments of these stores, to be stored beside their rows."""
+        """Return the first offsets of these stores' segments, to be stored with their rows."""
         return {name: one.known() for name, one in self._segments.items() if name in stores}

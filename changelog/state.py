@@ -1,7 +1,7 @@
-"""All state of one task: its stores, their clocks and positions, and what a commit takes out.
+"""All state of one task: its stores, their clocks and positions, and the content of a commit.
 
 How it works. Every store has its :class:`Rows` over one of two backends (a RocksDB directory, or
-memory), told apart by a prefix. A commit takes the changes out of all stores at once:
+memory), distinguished by a prefix. A commit takes the changes out of all stores at once:
 
     changes = state.freeze()             # writes to log, layers, clocks: one consistent cut
     ... its writes are produced, its transaction commits ...
@@ -50,7 +50,7 @@ from logstate.contracts.stores import StoreSpec
 
 @dataclass(frozen=True)
 class StateChanges:
-    """What one commit covers, taken out of all stores at the same instant."""
+    """The content of one commit, taken out of all stores at the same instant."""
 
     writes: Mapping[str, list[LoggedFields]]
     layers: Mapping[str, Layer]
@@ -75,7 +75,7 @@ class TaskState:
     ) -> None:
         self._memory = MemoryBackend()
         self._persistent: StoreBackend = backend if backend is not None else self._memory
-        #: the directory of the persistent stores, which tells damage of this task from others'
+        #: the directory of the persistent stores; it identifies damage of this task
         self.path: Path | None = getattr(backend, "path", None)
         #: on that directory, released when the state is closed
         self.lock: TaskLock | None = None
@@ -265,10 +265,10 @@ class TaskState:
         self._show_replayed()
 
     def followed(self) -> None:
-        """What a standby has read is applied: publish it, with the clocks that its stores learnt.
+        """Publish what a standby has read and applied, with the clocks of its stores.
 
-        A cut says nothing of it, and where its task ran here, the last one is of the past. Of rows
-        that lay on the disk nobody has told the clock: they say themselves how far they reach.
+        A cut does not contain it, and if its task ran here before, the last one is old. For rows
+        that were on disk the clock is unknown: it is computed from the rows.
         """
         for name, segments in self._expiring.items():
             segments.reach(self._rows[name])
@@ -324,7 +324,7 @@ class TaskState:
         )
 
     def empty_at_next_opening(self, stores: Iterable[str]) -> None:
-        """Give up the rows of these stores, and of no others; close it afterwards."""
+        """Drop the rows of these stores, and of no others; close it afterwards."""
         self.apply()
         on_disk = [name for name in stores if name in self._rows_on_disk]
         for name in on_disk:
@@ -333,9 +333,9 @@ class TaskState:
         self._persistent.write(self.meta.mark(on_disk))
 
     def apply(self, caught_up_at_ms: int | None = None) -> int:
-        """Write all that is committed and the positions; returns the rows.
+        """Write all committed rows and the positions; returns the number of rows.
 
-        In one backend write, but for large loads, which have steps of their own before it.
+        In one backend write, except large loads, which have separate steps before it.
         """
         if caught_up_at_ms is not None:
             self.meta.caught_up_at_ms = caught_up_at_ms
@@ -379,7 +379,7 @@ class TaskState:
                 for key, value in layer.rows.items():
                     merged[prefix + key] = value
                 ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]
-            merged |= loaded  # what came by replay is newer than what was committed before it
+            merged |= loaded  # replayed rows are newer than those committed before
         if merged or ranges:
             backend.write(merged, ranges)
         for name, rows in touched:
@@ -421,7 +421,7 @@ class TaskState:
             rows.drop_cache()
 
     def close(self) -> None:
-        """Release the backend; what was committed but not applied comes back by replay."""
+        """Release the backend; rows that were committed but not applied come back by replay."""
         self.view = StateView({}, {})
         self._leases = None
         try:

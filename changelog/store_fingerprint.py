@@ -1,10 +1,10 @@
-"""What a store's bytes depend on, as plain data: its fingerprint, and what a change of it means.
+"""The fingerprint of a store: what its bytes depend on, as plain data, and the effect of changes.
 
-The fingerprint stands in the manifest, for the changelog, and in the state directory, for the local
-rows. Both are compared with what is declared before a single row is read. Pure.
+The fingerprint is stored in the manifest, for the changelog, and in the state directory, for the
+local rows. Both are compared with the declaration before a single row is read.
 
-The local rows have a second reading: a change that leaves the changelog readable may lay rows out
-differently (:func:`keeps_local_rows`). They are rebuilt from the changelog then.
+Local rows have an additional rule: a change that leaves the changelog readable may change the rows'
+layout (:func:`keeps_local_rows`). They are rebuilt from the changelog then.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _OTHER_ROWS = (
     " and forget this one"
 )
 _HAND_OVER = (
-    "What is not in the changelog now would be missing after a move or a rebuild. Keep it, or use a"
-    " store of another name and forget this one"
+    "Rows that are not in the changelog now would be missing after a move or a rebuild. Keep it, or"
+    " use a store of another name and forget this one"
 )
 _LONGER = "Rows are kept longer from now on; what has expired does not come back"
 _SHORTER = "Rows older than that expire at the next record, and later ones come too late"
-_LAYOUT = "The local rows are laid out anew, from the changelog"
+_LAYOUT = "The local rows are rebuilt in the new layout, from the changelog"
 _ONLY_LOCAL = (
     "Without a changelog its rows are where they were kept, and nowhere else. Keep it, or use a"
     " store of another name and forget this one"
@@ -45,7 +45,7 @@ _STEPS = (
 _GAP = "It counts from now on: a session that is there changes when the next record comes near it"
 _LIMIT = "It counts from now on; rows that are there stay as they are"
 
-#: of the parts that are no serdes: the verdict about any change, and what it means
+#: for the parts that are not serdes: the verdict about any change, and its effect
 _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
     "kind": (Verdict.REFUSED, _OTHER_ROWS),
     "row_format": (Verdict.REFUSED, _OTHER_ROWS),
@@ -75,7 +75,7 @@ _FIRST_LAYOUT: Final = 1
 
 
 def fingerprint(spec: StoreSpec) -> dict[str, Any]:
-    """What the bytes of a store depend on."""
+    """Return everything that the bytes of a store depend on."""
     interval_ms: int | None = None
     if spec.traits.is_segmented:
         interval_ms = segment_interval_ms(spec)
@@ -105,7 +105,7 @@ def fingerprint(spec: StoreSpec) -> dict[str, Any]:
 
 
 def fingerprint_before_any(spec: StoreSpec) -> dict[str, Any]:
-    """What stands for rows of a directory that did not note fingerprints yet."""
+    """Return the fingerprint for rows of a directory without stored fingerprints."""
     return fingerprint(spec) | {"layout": _FIRST_LAYOUT}
 
 

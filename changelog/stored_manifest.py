@@ -1,9 +1,9 @@
-"""The manifest of an application as it is read back from the cuts topic. Pure.
+"""The manifest of an application when it is read back from the cuts topic.
 
-Whoever can write to the cuts topic can write a manifest, and a record can be damaged. So the record
-is decoded and checked here, once, before any code uses it: every required key is present, every
-value has its type, numbers are in range, topic names are legal, and nesting is bounded. Whatever
-does not pass raises a RestoreError that names the key.
+Any client with write permission can write a manifest to the cuts topic, and a record can be
+damaged. So the record is decoded and checked here, once, before any code uses it: every required
+key is present, every value has its type, numbers are in range, topic names are legal, and nesting
+is bounded. Otherwise a RestoreError names the key.
 
 :func:`topics_of_others` is the second check: which topics the manifest calls internal topics of the
 application although the application cannot have created them. No command deletes or writes those.
@@ -60,7 +60,7 @@ class _Forgotten(msgspec.Struct):
 
 
 class _Entry(msgspec.Struct, kw_only=True):
-    """What may be said of a store; what a description contains is for the serdes to check."""
+    """All optional keys of a store; the serdes check the content of a description."""
 
     changelog_topic: TopicName | None = None
     kind: str = ""
@@ -94,7 +94,7 @@ class _Entry(msgspec.Struct, kw_only=True):
 
 
 class _Store(_Entry, kw_only=True):
-    """What every manifest says of a store."""
+    """The keys that every manifest has for a store."""
 
     changelog_topic: TopicName | None
     kind: str
@@ -159,7 +159,7 @@ a manifest, and compares nothing
 
 
 def checked_manifest(found: Any, application_id: str = "") -> dict[str, Any]:
-    """The same of plain data that was decoded elsewhere; raises as :func:`decode_manifest`."""
+    """Check plain data that was decoded elsewhere; raises as :func:`decode_manifest`."""
     where = _where(application_id)
     try:
         _check(found)
@@ -293,10 +293,10 @@ def _is_newer(found: object) -> bool:
 
 
 def _check(found: object) -> None:
-    """Raises ValueError for what is not a manifest."""
+    """Raises ValueError for data that is not a manifest."""
     check_nesting(found, NESTING_MAX)
-    told = msgspec.convert(found, _Manifest)
-    for name, store in told.stores.items():
+    manifest = msgspec.convert(found, _Manifest)
+    for name, store in manifest.stores.items():
         _check_key(name, store.key)
 
 
@@ -332,5 +332,5 @@ def check_nesting(found: object, most: int) -> None:
 
 
 def text_of_damage(error: BaseException) -> str:
-    """What is wrong with a record that one of ``UNDECODABLE`` was raised about."""
+    """Return the text for a record about which one of ``UNDECODABLE`` was raised."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else f"{error!s:.300}"

@@ -1,6 +1,6 @@
-"""What stands beside the rows of a task's stores: which is which, and what they stand for.
+"""The metadata row of a task's stores: their numbers, positions and clocks.
 
-One row of the backend, written together with the rows it speaks of, but for the mark of large loads
+One row of the backend, written together with the rows it describes, except the mark of large loads
 (see :mod:`logstate.changelog.loading`).
 """
 
@@ -15,19 +15,19 @@ _STORES = b"\x01"
 
 
 def prefix_of(number: int) -> bytes:
-    """What the keys of a store's rows begin with."""
+    """Return the prefix of the keys of a store's rows."""
     return _STORES + number.to_bytes(2, "big")
 
 
 class StoredMeta(msgspec.Struct):
-    """The row that stands beside the stores' rows in the backend."""
+    """The metadata row in the backend, next to the stores' rows."""
 
     version: int = 1
     #: store name -> number used in its prefix; numbers are never reused
     numbers: dict[str, int] = {}
     #: changelog position (next offset) that the rows stand for, per store
     positions: dict[str, int] = {}
-    #: the clock that the rows stand for, per versioned store: a replay goes on with it
+    #: the clock of the rows, per versioned store: a replay continues with it
     clocks: dict[str, int] = {}
     #: topic id of each store's changelog when the position was taken
     topic_ids: dict[str, str] = {}
@@ -37,7 +37,7 @@ class StoredMeta(msgspec.Struct):
     begins: dict[str, int] = {}
     #: store without a changelog -> number of the commit that its rows stand for
     local_rows: dict[str, int] = {}
-    #: member id of who made that commit
+    #: member id of the process that made that commit
     local_writer: str = ""
     #: wall clock when the rows were last known to be at the end of their changelogs
     caught_up_at_ms: int = 0
@@ -54,7 +54,7 @@ class StoredMeta(msgspec.Struct):
         return numbers[store]
 
     def row(self) -> dict[bytes, bytes]:
-        """The row as it is written."""
+        """Return the encoded row."""
         return {META_KEY: msgspec.msgpack.encode(self)}
 
     def mark(self, stores: list[str]) -> dict[bytes, bytes]:

@@ -1,8 +1,8 @@
-"""Who uses the directory of a task: a lock on the directory itself, shared by its users.
+"""A lock on the directory of a task, shared by its users.
 
 Workers of one application share a state directory, and a directory whose task is elsewhere is
-removed after a while. A task and a standby hold the lock while they are open; who removes needs it
-alone. The lock ends with its process, however that ends.
+removed after a while. A task and a standby hold the lock while they are open; removal needs it
+exclusively. The lock ends with its process, in every case.
 
 Between the moment in which a directory is found and the one in which it is locked it may be renamed
 by its removal. So the lock is valid only if the path still leads to the locked directory.

@@ -33,5 +33,5 @@ def open_task_state(
         return TaskState(specs, context, backend=backend, **how)
     except Exception:
         if backend is not None:
-            backend.close()  # whoever moves a damaged directory away must not have it open
+            backend.close()  # so that a damaged directory can be moved away
         raise

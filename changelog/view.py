@@ -61,7 +61,7 @@ class SnapshotLease:
                     self._changed.notify_all()
 
     def close(self, wait_s: float = LEASE_WAIT_S) -> None:
-        """Let nobody else in, wait for the readers no longer than ``wait_s``, then release."""
+        """Refuse new readers, wait for the others no longer than ``wait_s``, then release."""
         with self._changed:
             self._is_closed = True
             self._changed.wait_for(lambda: self._readers == 0, wait_s)
@@ -82,7 +82,7 @@ class CommittedRows:
         self.prefix = prefix
         self._end = end_of_prefix(prefix)
         self._layers = tuple(layers)
-        #: None: nobody has read yet
+        #: None: not read yet
         self._runs: tuple[Run, ...] | None = None
         self._lease = lease
 
@@ -110,7 +110,7 @@ class CommittedRows:
     def _stored(
         self, lower: bytes, upper: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of the snapshot, in portions: an iterator that nobody goes on with holds no lease.
+        """Return rows of the snapshot, in portions: an abandoned iterator holds no lease.
 
         Otherwise a reader that waits for its next page would keep a rebalance waiting.
         """

@@ -1,6 +1,6 @@
 """The engine beneath the stores: ordered bytes, atomic writes, snapshots.
 
-One backend holds all stores of one task on one medium, told apart by key prefixes, so that the rows
+One backend holds all stores of one task on one medium, distinguished by key prefixes, so that rows
 of all of them and the changelog positions they stand for change in ONE atomic write. Two
 implementations: :mod:`logstate.changelog.backend.rocks` and
 :mod:`logstate.changelog.backend.memory`; both pass the same conformance suite.

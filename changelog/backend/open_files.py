@@ -1,4 +1,4 @@
-"""Too few open files: what is said of it, wherever it is noticed."""
+"""The error for too few open files, wherever it is noticed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def too_few_files(what: str, error: object) -> str:
 
 
 def is_too_few_files(text: str) -> bool:
-    """Whether an error without a type says so."""
+    """Whether the text of an error is about too many open files."""
     return "Too many open files" in text or "Too many files open" in text
 
 
@@ -39,4 +39,4 @@ def _used() -> str:
     try:
         return f" and has {len(list(Path('/proc/self/fd').iterdir()))}"
     except OSError:
-        return ""  # there is no file left to look with, or no /proc
+        return ""  # opening a file failed, or /proc does not exist

@@ -3,9 +3,9 @@
 Point reads and writes are a plain dict's. The first ordered walk sorts the keys; later walks fold
 in only the keys that are new since, so a store that is never scanned never sorts.
 
-A walk shows the dict as it was when it began, and costs what is taken from it: most are left after
-a few rows, however many there are. So it reads a little at once, and goes on while nothing changes.
-Whatever changes the dict first lets the walks that are under way read to their ends.
+A walk shows the dict as it was when it began, and costs only the rows that are taken: most walks
+end after a few rows. So it reads a little at once, and continues while nothing changes.
+Each change of the dict first lets the running walks read to their ends.
 
 Invariants:
 - every key of ``_index`` or ``_unindexed`` was in the dict once; a key may have left it since, so
@@ -29,12 +29,12 @@ V = TypeVar("V")
 _SORTED_EACH_TIME_MAX = 32
 #: rows that a walk takes when it begins, and at a time from then on
 _READ_AHEAD, _PORTION = 64, 512
-#: so many walks are remembered before those that nobody goes on with are forgotten
+#: the number of walks that are remembered before abandoned ones are dropped
 _WALKS_MAX = 64
 
 
 class _Walk(Generic[V]):
-    """What a walk has not read yet."""
+    """The rest of a walk."""
 
     __slots__ = ("__weakref__", "_pairs")
 

@@ -7,7 +7,7 @@ uncommitted is ever written here.
 
 What RocksDB does not do by itself, and this module adds:
 
-- errors are told apart by their text, the only thing the binding gives: a damaged file is
+- errors are distinguished by their text, as the binding gives nothing else: a damaged file is
   StoreCorruptedError, a locked directory StateDirectoryError, the rest StoreError;
 - an iterator that ends says whether it ended for an error: a damaged block otherwise looks like the
   end of the data;
@@ -109,7 +109,7 @@ def _options(memory: RocksMemory) -> rocksdict.Options:
     # of 1 MiB the bound for unflushed writes was reached by 45 databases without a row.
     options.set_arena_block_size(64 * _KIB)
     options.set_write_buffer_manager(memory.write_buffers)
-    # The log only has to cover what is not flushed yet; a reopen replays at most this much.
+    # The log only has to cover unflushed writes; a reopen replays at most this much.
     options.set_max_total_wal_size(64 * _MIB)
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.point_in_time())
     # Rows are alike. Measured, 300,000 JSON rows of 100 bytes: lz4 makes them a fifth of the size,
@@ -263,7 +263,7 @@ class RocksBackend:
         return snapshot
 
     def flush(self) -> None:
-        """Write what is in memory to table files."""
+        """Write the memtables to table files."""
         try:
             self._database.flush()
         except Exception as error:

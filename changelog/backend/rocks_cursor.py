@@ -21,7 +21,7 @@ _BATCH_ROWS: Final = 1024
 
 
 class RowCursor(Protocol):
-    """Where a scan stands."""
+    """The position of a scan."""
 
     def take(self, count: int) -> list[tuple[bytes, bytes]]:
         """The next rows, fewer than ``count`` only at the end."""
@@ -60,10 +60,10 @@ class Cursor:
 
 
 class PinnedView:
-    """An iterator as a fixed view: it goes on showing the rows as they were when it was made.
+    """An iterator as a fixed view: it always shows the rows as of its creation.
 
-    The binding's own snapshots are of no use for scans, their iterators show what was written
-    later. Scans of any thread share this one and each seeks to where it stands, under a lock.
+    The binding's own snapshots do not work for scans: their iterators show later writes.
+    Scans of any thread share this one and each seeks to its position, under a lock.
     """
 
     def __init__(self, iterator: Any, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What RocksDB's errors mean: they come without a type, only a text tells them apart."""
+"""Translate RocksDB's errors: they have no type, so they are distinguished by their text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logstate.contracts.errors import (
 
 
 class ClosedDatabase:
-    """Stands in for a closed database: every use raises."""
+    """Replaces a closed database: every use raises."""
 
     def __init__(self, path: Path, *, is_forked: bool = False) -> None:
         self._path = path
@@ -82,7 +82,7 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
             f"Could not {action} {path}: the disk is full, or a limit is reached ({text}). Free"
             " space and start again. Nothing committed is lost: the changelog holds it."
         )
-    if "previous error" in text:  # that write was RocksDB's own, so nobody heard of it
+    if "previous error" in text:  # that write was RocksDB's own, so its error was not raised
         return StoreError(
             f"Could not {action} {path}: an earlier write to its files had failed ({text}). Likely"
             " the disk is full, or was for a while. Free space and start again. Nothing committed"

@@ -1,7 +1,7 @@
-"""Cuts of an application's state, from outside: the newest, those with names, what they cover.
+"""Cuts of an application's state, read from outside: the newest cut, named cuts, and snapshots.
 
-Nothing here needs Spark, an instance, or the application's code: a manifest, committed offsets and
-logs are all that is asked for.
+Works without Spark, without an instance and without the application's code: it reads only the
+manifest, committed offsets and logs.
 
 Imports changelog and kafka. Start with `latest_cut`.
 """

@@ -1,4 +1,4 @@
-"""Which applications there are on a cluster, and how far each is behind, from outside."""
+"""List the applications of a cluster and their lag, from outside."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class InputLag(NamedTuple):
     topic: str
     partition: int
     committed: int | None
-    """The next offset it reads; None where nothing was committed yet."""
+    """The next offset it reads; None if nothing was committed yet."""
     end: int
     lag: int
-    """Offsets from there, or from the start of the log, to its end; marks of transactions count."""
+    """Offsets from there, or from the log's start, to its end, including transaction markers."""
 
 
 def applications(config: Mapping[str, Any]) -> list[str]:
     """Ids of the applications that have started on this cluster. Raises BrokerError."""
-    log_reader()  # says what is missing, if the client library is
+    log_reader()  # reports a missing client library
     from logstate.kafka.cluster import KafkaCluster
 
     given = dict(config)

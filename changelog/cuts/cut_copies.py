@@ -1,17 +1,17 @@
-"""Copying what a cut covers into topics that nothing compacts, while the application goes on.
+"""Copy the records of a cut to topics without compaction, while the application continues to run.
 
-How it works: in rounds. Each takes the newest cut and copies every changelog from where the round
-before ended up to it, committed records only. The first round takes as long as the log is; the
-cuts of later ones are closer and closer, and the cut of the last one is the cut that is kept.
+How it works: in rounds. Each round takes the newest cut and copies every changelog from the end of
+the previous round up to that cut, committed records only. The first round takes as long as the log
+is; later rounds are shorter and shorter, and the cut of the last round is the one that is kept.
 
-Why it is exact: compaction removes a record in favour of a newer one of its key. Whatever a round
-did not find any more had been superseded by something that was there already, so a later round has
-it, up to the last cut. What remains is what the last round reads: seconds of a log. It is the last
-only if it took less than a cleaner needs to write, close, and clean a segment, and if no more than
-the marks of transactions are missing in it. Else another round follows.
+Why it is exact: compaction removes a record in favor of a newer record of its key. A record that a
+round did not find was superseded by one that was in the log already, so a later round, up to the
+last cut, copies that one. What remains is the range of the last round: seconds of a log. A round is
+the last only if it took less time than the log cleaner needs to write, close and clean a segment,
+and if it misses no offsets except transaction markers. Otherwise another round follows.
 
-Nothing is asked of the cleaner's settings. ``min.compaction.lag.ms`` compares event times with the
-wall clock, so it protects nothing that was processed again.
+The settings of the log cleaner do not matter. ``min.compaction.lag.ms`` compares event times with
+the wall clock, so it does not protect reprocessed records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _READERS = 4
 
 
 class CutCopies:
-    """The copies of one cut in the making. ``topics`` is changelog to the topic of its copy."""
+    """The copies of a cut that is being made. ``topics``: changelog to the topic of its copy."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class CutCopies:
     def follow(
         self, newest: Callable[[], CutValue], ahead: Callable[[], CutValue] | None = None
     ) -> CutValue:
-        """Copy until a cut is reached for good, and return it.
+        """Copy until a round is short enough, and return the cut that it reached.
 
-        ``ahead`` gives a cut for one round more, the first, which is the longest.
+        ``ahead`` returns a cut for an additional first round, which is the longest.
 
-        Raises RestoreError if the application's commits run away from the copying.
+        Raises RestoreError if the application commits faster than it can be copied.
         """
         logs = [log for source in self._sources for log in source.logs]
         bounds = log_reader().log_bounds(self._config, logs)
@@ -85,7 +85,7 @@ class CutCopies:
         return all(untouched)
 
     def ends(self, source: ChangelogSource) -> dict[int, int]:
-        """Partition to next offset of the copy. Raises RestoreError if it has other records too."""
+        """Return partition to next offset of the copy. Raises RestoreError if the counts differ."""
         logs = [TopicPartition(self._topics[source.topic], n) for n in range(source.partitions)]
         bounds = log_reader().log_bounds(self._config, logs)
         ends = {log.partition: self._copied[log] for log in source.logs}
@@ -93,15 +93,15 @@ class CutCopies:
             if (found.start, found.end) != (0, ends[copy.partition]):
                 raise RestoreError(
                     f"{copy} has the offsets {found.start} to {found.end} and should have 0 to "
-                    f"{ends[copy.partition]}: somebody else writes to it, or made a cut of this "
-                    "name at the same moment; try again"
+                    f"{ends[copy.partition]}: another process writes to it, or made a cut of this "
+                    "name at the same moment. Try again"
                 )
         return ends
 
     def _copy(self, cut: CutValue, log: TopicPartition) -> bool:
-        """Copy up to the cut; whether nothing can have been removed from what was copied."""
+        """Copy up to the cut; return whether compaction cannot have removed a copied record."""
         start, end = self._positions[log], cut.positions[log.topic][log.partition]
-        if end < start:  # told by a coordinator that is behind; the next round knows better
+        if end < start:  # a lagging coordinator returned an older commit; the next round is later
             return False
         expected, is_untouched = start, True
         for records in log_reader().read_partition(
@@ -121,7 +121,7 @@ class CutCopies:
 
 
 def _has_wide_hole(expected: int, records: list[FetchedRecord]) -> bool:
-    """Whether more than one offset in a row is missing; one is the mark of a transaction's end."""
+    """Whether more than one offset in a row is missing; one can be a transaction marker."""
     first, last = records[0].offset() or 0, records[-1].offset() or 0
     if first <= expected + 1 and last - first < len(records):  # nothing is missing within
         return False
@@ -134,6 +134,6 @@ def _has_wide_hole(expected: int, records: list[FetchedRecord]) -> bool:
 
 
 def _row(topic: str, partition: int, record: FetchedRecord) -> ProducedFields:
-    # The client takes a time of 0 for "now"; readers take "no time" for 0.
+    # The client takes a time of 0 as "now"; readers take "no time" as 0.
     time_ms = record.timestamp()[1] or -1
     return (topic, partition, record.key(), record.value(), time_ms, record.headers() or None)

@@ -1,4 +1,4 @@
-"""A cut as a value: printed, stored, and given back as the option ``cut``. Pure.
+"""A cut as a value: printed, stored, and passed as the option ``cut``.
 
 As text it is JSON::
 
@@ -11,8 +11,8 @@ As text it is JSON::
      "in_flight": {repartition topic: {partition: offsets}},
      "taken_at_ms": wall clock}
 
-Only ``positions`` is needed; plain offsets, ``{topic: {partition: next offset}}``, are a cut too,
-whose topics nobody can tell from others of their names.
+Only ``positions`` is required. Plain offsets, ``{topic: {partition: next offset}}``, are a cut,
+too, but without topic ids a topic that was created again under the same name is not detected.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class CutValue:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     inputs: Offsets = field(default_factory=dict)
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Task to clock to ms; expired windows are told by them. ``rows:STORE`` is a number of rows."""
+    """Task to clock to ms; they determine expired windows. ``rows:STORE`` is a number of rows."""
     taken_at_ms: int = 0
-    """Wall clock when it was the newest; 0 if unknown."""
+    """Wall clock when it was the newest cut; 0 if unknown."""
     in_flight: Offsets = field(default_factory=dict)
-    """Repartition topic to partition to how many offsets of it were written and not yet counted.
-    Markers of transactions are among them, so with nothing under way it may be 1 or 2."""
+    """Repartition topic to partition to the number of offsets written and not yet counted.
+    Transaction markers are included, so without records in flight it may be 1 or 2."""
     starts: Offsets = field(default_factory=dict)
-    """Where the changelogs began; what has gone since was there at the cut."""
+    """Where the changelogs began; records deleted since were present at the cut."""
 
     def __str__(self) -> str:
         return json.dumps(
@@ -86,7 +86,7 @@ class CutRecord(msgspec.Struct):
     starts: dict[TopicName, dict[Partition, Offset]] = {}
 
     def value(self) -> CutValue:
-        """As the rest of the code has it; raises ValueError for another version."""
+        """Return the cut as a value. Raises ValueError for another version."""
         if self.version != _VERSION:
             raise ValueError(f"a cut of version {self.version}; {_VERSION} is known")
         return CutValue(
@@ -101,7 +101,7 @@ class CutRecord(msgspec.Struct):
 
 
 def parse_cut(text: str) -> CutValue:
-    """The cut of a text. Raises ValueError for a text that is not one.
+    """Return the cut of a text. Raises ValueError if the text is not a cut.
 
     >>> parse_cut('{"shop-spend-changelog": {"0": 42}}').positions
     {'shop-spend-changelog': {0: 42}}
@@ -116,7 +116,7 @@ def parse_cut(text: str) -> CutValue:
 
 
 def parse_offsets(text: str) -> Offsets:
-    """``{"topic": {"0": 42}}`` with integer partitions; raises as ``parse_cut`` does."""
+    """Parse ``{"topic": {"0": 42}}`` with integer partitions; raises as ``parse_cut`` does."""
     try:
         return msgspec.json.decode(text, type=dict[TopicName, dict[Partition, Offset]])
     except UNDECODABLE as error:

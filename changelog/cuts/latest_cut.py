@@ -1,13 +1,13 @@
 """The newest cut: from a manifest and committed offsets to one position per partition.
 
-How it works: an application commits, with the offsets of a task's input partitions, the position
-its changelogs had at that very commit (``logstate.changelog.cut``). So the state "at the latest
-commit" is: every changelog partition up to the position that the newest commit of its task names.
-All tasks are asked in one request, answered from finished transactions only.
+How it works: with the offsets of a task's input partitions, an application commits the positions
+that its changelogs had at that commit (``logstate.changelog.cut``). So the state "at the latest
+commit" is every changelog partition up to the position in the newest commit of its task. All tasks
+are requested at once, and only finished transactions are read.
 
-Invariants: exact per task, because a task commits atomically. Between tasks, records may be under
-way in a repartition topic: what one task has sent on, the next may not have counted yet. How many
-at most, the cut says.
+Invariants: exact per task, because a task commits atomically. Between tasks, records may be in
+flight in a repartition topic: sent by one task and not yet counted by the next. The cut contains
+an upper bound of their number.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Ends(NamedTuple):
 
     positions: Mapping[int, int]
     clocks: Mapping[int, int] = {}
-    """Partition to the store's stream time in ms, where the cut knows it."""
+    """Partition to the store's stream time in ms, if the cut contains it."""
     taken_at_ms: int = 0
-    """Wall clock when this was the newest; 0 if unknown."""
+    """Wall clock when this was the newest cut; 0 if unknown."""
     starts: Mapping[int, int] = {}
-    """Partition to where its log began then, where that is known."""
+    """Partition to the first offset of its log at that time, if known."""
     rows: Mapping[int, int] = {}
-    """Partition to how many rows the store has there, where the commits say it."""
+    """Partition to the number of rows of the store there, if the commits contain it."""
 
 
 class Commits(NamedTuple):
-    """What a group has committed last."""
+    """The last commits of a group."""
 
     of_tasks: Mapping[TaskId, CommitOfTask]
     offsets: Mapping[TopicPartition, int]
-    """Of every partition that was asked for and has one."""
+    """Of every requested partition that has one."""
 
 
 def newest_commits(
@@ -62,11 +62,11 @@ def newest_commits(
     cut_records: Mapping[bytes, bytes],
     others: Iterable[TopicPartition] = (),
 ) -> Commits:
-    """What the newest commit of each task of these stores says; all are asked in one request.
+    """Return the newest commit of each task of these stores, read in one request.
 
-    ``others`` are input partitions of the application beside those of the stores.
+    ``others`` are further input partitions of the application.
     """
-    log_reader()  # says what is missing, if the client library is
+    log_reader()  # reports a missing client library
     from logstate.kafka.group_offsets import committed_offsets
 
     inputs = {one.task(n): one.inputs for one in sources for n in range(one.partitions)}
@@ -89,9 +89,10 @@ def ends_at_commits(
     bounds: Mapping[TopicPartition, Any],
     stall_seconds: float = _STALL_SECONDS,
 ) -> Ends:
-    """Where nothing was committed yet, the beginning. Raises RestoreError where it is unknown.
+    """Return where a read ends in each partition; the beginning if nothing was ever committed.
 
-    The bounds have to be older than the commits: what is in the log then was committed with some.
+    Raises RestoreError if it is unknown. The bounds have to be older than the commits: records that
+    are in the log at that time were committed with one of them.
     """
     positions, clocks, rows = {}, {}, {}
     for tp in source.logs:
@@ -100,9 +101,9 @@ def ends_at_commits(
         if position is None:
             if _has_records(config, tp, bounds[tp], stall_seconds):
                 raise RestoreError(
-                    f"{tp}: no commit of {application!r} says where its state ends, though "
-                    "the changelog has records; offsets of its inputs were reset, or last "
-                    "committed by another library; let the application commit once, or read with "
+                    f"{tp}: the changelog has records, but no commit of {application!r} contains "
+                    "the position where its state ends. Offsets of its inputs were reset, or last "
+                    "committed by another library. Let the application commit once, or read with "
                     'cut "latest"'
                 )
             position = bounds[tp].start
@@ -117,14 +118,14 @@ def ends_at_commits(
 
 
 def _starts(source: ChangelogSource, bounds: Mapping[TopicPartition, Any]) -> dict[int, int]:
-    """Partition of a changelog to where its log begins."""
+    """Return partition of a changelog to where its log begins."""
     return {log.partition: bounds[log].start for log in source.logs}
 
 
 def _has_records(
     config: Mapping[str, Any], log: TopicPartition, bounds: Any, stall_seconds: float
 ) -> bool:
-    # By a look: what is there may be no more than what was aborted when the first instance died.
+    # Read records: the log may contain only records that were aborted when the first instance died.
     records = log_reader().read_partition(
         config,
         log,
@@ -137,21 +138,21 @@ def _has_records(
 
 
 def latest_cut(bootstrap: str, application: str, *, kafka: Mapping[str, str] | None = None) -> str:
-    """The newest commit of an application as a value for the option ``cut``.
+    """Return the newest commit of an application as a value for the option ``cut``.
 
-    Read several stores with the same text and they belong together: per task, every store is as it
-    was at the same commit. The text is JSON, to be printed and kept (``parse_cut`` takes it apart):
+    Stores that are read with the same text are consistent: per task, all are in the state of the
+    same commit. The text is JSON that can be printed and stored (``parse_cut`` parses it):
     positions of the changelogs, offsets of the inputs, clocks, the ids of all these topics, and how
     much is in flight in repartition topics. ``kafka`` is client configuration (librdkafka names).
 
     Raises TopicError if the application has never run, RestoreError if a changelog has records and
-    no commit says where its state ends, BrokerError if nobody answers.
+    no commit contains the position where its state ends, BrokerError if no broker answers.
     """
     return str(newest_cut({**(kafka or {}), "bootstrap.servers": bootstrap}, application))
 
 
 def newest_cut(config: Mapping[str, Any], application: str) -> CutValue:
-    """The same as a value, for whoever has a client's configuration; raises as it does."""
+    """Return the newest cut for a client's configuration; raises as ``latest_cut`` does."""
     manifest, records = read_manifest(config, application)
     return cut_of(config, application, manifest, records)
 
@@ -162,7 +163,7 @@ def cut_of(
     manifest: Mapping[str, Any],
     cut_records: Mapping[bytes, bytes],
 ) -> CutValue:
-    """The same where the manifest is known; raises as ``latest_cut`` does."""
+    """Return the newest cut for a known manifest; raises as ``latest_cut`` does."""
     taken_at_ms = int(time.time() * 1000)
     sources = sources_of(config, manifest).values()
     bounds = log_reader().log_bounds(config, [log for source in sources for log in source.logs])
@@ -175,9 +176,9 @@ def cut_of(
 def cut_at_notes(
     config: Mapping[str, Any], application: str, notes: Callable[[], Mapping[str, SnapshotNote]]
 ) -> CutValue:
-    """The cut of a snapshot: what each task has noted, with nothing in flight.
+    """Return the cut of a snapshot: what each task has noted, with nothing in flight.
 
-    ``notes`` takes the snapshot. Raises as ``latest_cut`` does, and what ``notes`` raises.
+    ``notes`` takes the snapshot. Raises as ``latest_cut`` and ``notes`` do.
     """
     manifest, _ = read_manifest(config, application)
     sources = sources_of(config, manifest).values()
@@ -185,7 +186,7 @@ def cut_at_notes(
     taken_at_ms = int(time.time() * 1000)
     commits = {
         TaskId.parse(task): commit_of_task(
-            {topic: Committed(*told) for topic, told in note.committed.items()}, note.cut_record
+            {topic: Committed(*offset) for topic, offset in note.committed.items()}, note.cut_record
         )
         for task, note in notes().items()
     }
@@ -204,7 +205,7 @@ def cut_from(
     in_flight: Mapping[str, Mapping[int, int]],
     taken_at_ms: int,
 ) -> CutValue:
-    """The cut at one commit of each task; ``bounds`` are older than these."""
+    """Return the cut at one commit of each task; ``bounds`` are older than the commits."""
     positions = {
         source.topic: ends_at_commits(config, application, source, commits, bounds).positions
         if source.inputs
@@ -251,9 +252,9 @@ def _in_flight(
     between: Iterable[TopicPartition],
     committed: Mapping[TopicPartition, int],
 ) -> dict[str, dict[int, int]]:
-    """Offsets that were written and not yet committed; at most so many records are under way.
+    """Return the number of offsets written and not yet committed: an upper bound of records.
 
-    Asked behind the commits, to the very end of each log: what they sent on is among it.
+    Read after the commits, up to the end of each log, so that it includes what they sent.
     """
     found: dict[str, dict[int, int]] = {}
     for log, bounds in log_reader().log_bounds(config, between).items():

@@ -1,7 +1,7 @@
-"""The logs of an application: its manifest, and which topic each of its stores is in.
+"""The logs of an application: its manifest, and the changelog topic of each of its stores.
 
-Invariants: a topic is known by its id. What was noted about one (a cut, a checkpoint) is never
-used on another that was created under its name.
+Invariants: a topic is identified by its id. A cut or checkpoint of one topic is never used with
+another topic that was created under its name.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from logstate.contracts.topic_names import cuts_topic
 
 @dataclass(frozen=True)
 class ChangelogSource:
-    """A store's changelog, as the manifest describes it. Plain data, so it can travel."""
+    """A store's changelog, as the manifest describes it. Plain data, so it can be serialized."""
 
     topic: str
     topic_id: str
-    """Of the topic when it was looked up: one that is made anew is another log."""
+    """The topic's id when it was looked up: a topic that is created again is another log."""
     partitions: int
     entry: Mapping[str, Any]
     fixed_cut: CutValue | None = None
-    """Of a copy that a named cut keeps: all there is in it."""
+    """The cut of a copy that a named cut keeps: everything in the topic."""
 
     @property
     def name(self) -> str:
@@ -41,17 +41,17 @@ class ChangelogSource:
         return [TopicPartition(self.topic, n) for n in range(self.partitions)]
 
     def task(self, partition: int) -> TaskId:
-        """Whose state the partition is."""
+        """Return the task whose state is in the partition."""
         return TaskId(int(self.entry.get("sub_topology", 0)), partition)
 
     @property
     def inputs(self) -> list[str]:
-        """Input topics of its tasks; none of a global store, which commits nothing."""
+        """Input topics of its tasks; empty for a global store, which commits nothing."""
         return list(self.entry.get("source_topics") or ())
 
 
 def log_reader() -> ModuleType:
-    """The module that reads logs, or one sentence on what is missing for it."""
+    """Return the module that reads logs. Raises ConfigError if the client library is missing."""
     try:
         import logstate.kafka.log_reader as module
     except ImportError as error:
@@ -67,7 +67,7 @@ def log_reader() -> ModuleType:
 def read_manifest(
     config: Mapping[str, Any], application: str
 ) -> tuple[dict[str, Any], dict[bytes, bytes]]:
-    """The manifest of an application and all records of its cuts topic.
+    """Return the manifest of an application and all records of its cuts topic.
 
     Raises TopicError if the application has never run on this cluster, RestoreError if the record
     is damaged.
@@ -81,7 +81,7 @@ def read_manifest(
         brokers = config.get("bootstrap.servers")
         raise TopicError(
             f"application {application!r} has no topic {partition.topic!r} on {brokers}; it is "
-            "made when the application first runs; is the application id right?"
+            "created when the application first runs. Is the application id right?"
         ) from error
     if MANIFEST_KEY not in records:
         raise TopicError(
@@ -92,14 +92,15 @@ def read_manifest(
 
 
 def changelog_source(topic: str, found: Any, entry: Mapping[str, Any]) -> ChangelogSource:
-    """The changelog of a store. Raises TopicError if the topic is not what the manifest says."""
+    """Return the changelog of a store. Raises TopicError if the topic differs from the manifest."""
     expected = entry.get("partitions", found.partitions)
     if found.partitions != expected:
         raise TopicError(
-            f"{topic!r} has {found.partitions} partitions, and the store {entry.get('name')!r} was "
+            f"{topic!r} has {found.partitions} partitions, but the store {entry.get('name')!r} was "
             f"declared with {expected}; the count is part of a store's identity, because it "
             "decides where a key lives. Partitions were added by hand: nothing is lost yet, and "
-            "the application's own start says how to go on; `logstate reset` would delete the state"
+            "the application's own start says how to continue; `logstate reset` would delete the "
+            "state"
         )
     check_topic_id(topic, entry.get("changelog_topic_id"), found.topic_id, "the application's")
     return ChangelogSource(topic, found.topic_id, found.partitions, entry)
@@ -110,18 +111,18 @@ def check_topic_id(topic: str, known: str | None, found: str, whose: str) -> Non
     if known and known != found:
         raise RestoreError(
             f"{topic!r} was deleted and created again: {whose} topic had the id {known}, and the "
-            f"one that is there has {found}; offsets of the old one mean nothing in it, so nothing "
-            "is read; start anew: load the table again once the application has run, give a "
-            "stream a new checkpoint and target"
+            f"current one has {found}. Offsets of the old topic mean nothing in the new one, so "
+            "nothing was read. Load the table again once the application has run; give a stream "
+            "a new checkpoint and target"
         )
 
 
 def sources_of(
     config: Mapping[str, Any], manifest: Mapping[str, Any]
 ) -> dict[str, ChangelogSource]:
-    """Every changelog of an application by its topic, each once though stores may share one.
+    """Return every changelog of an application by its topic; stores that share one appear once.
 
-    Raises TopicError where one is gone.
+    Raises TopicError if a topic does not exist.
     """
     entries = {
         entry["changelog_topic"]: {**entry, "name": name}

@@ -1,4 +1,4 @@
-"""A named cut as a value: what it covers, where that is kept, and until when. Pure.
+"""A named cut as a value: what it covers, where its copies are, and until when they are kept.
 
 As a record of the topic ``<application id>-logstate-named-cuts``, under its name, it is JSON::
 
@@ -35,15 +35,15 @@ from logstate.contracts.topic_names import cut_copies, named_cuts_topic
 
 _VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-#: they mean something as the option ``cut`` already
+#: reserved values of the option ``cut``
 _TAKEN = ("latest", "latest-commit")
 
 
 class StoreCopy(NamedTuple):
-    """A store as a named cut keeps it: a topic with the records that its changelog had."""
+    """A store in a named cut: a topic with the records that its changelog had."""
 
     entry: Mapping[str, Any]
-    """In the manifest of that moment: types may have changed since."""
+    """Its entry in the manifest of that moment: types may have changed since."""
     topic: str
     topic_id: str
     ends: Mapping[int, int]
@@ -52,19 +52,19 @@ class StoreCopy(NamedTuple):
 
 @dataclass(frozen=True)
 class NamedCut:
-    """A cut that can be read for as long as it is kept, whatever compaction does meanwhile."""
+    """A cut that can be read for as long as it is kept, independent of compaction."""
 
     name: str
     created_at_ms: int
-    """Wall clock when it was complete."""
+    """Wall clock when it was completed."""
     expires_at_ms: int | None
-    """Wall clock from which on it is refused and may be deleted; None: until it is deleted."""
+    """Wall clock at which it expires: reads are then refused, and it may be deleted. None: never"""
     cut: CutValue
-    """What it covers, in offsets of the application's own topics."""
+    """The cut, in offsets of the application's own topics."""
     stores: Mapping[str, StoreCopy]
 
     def to_json(self) -> str:
-        """As it is stored."""
+        """Return the stored JSON."""
         stores = {
             name: {"entry": kept.entry, "topic": kept.topic, "topic_id": kept.topic_id,
                    "ends": kept.ends}
@@ -83,23 +83,23 @@ class NamedCut:
 
     @property
     def records(self) -> int:
-        """How many are kept, over all stores."""
+        """The number of records kept, over all stores."""
         return sum(sum(kept.ends.values()) for kept in self.stores.values())
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether its time is over."""
+        """Whether it is expired."""
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
 
     def copy_of(self, store: str, now_ms: int) -> StoreCopy:
-        """Where a store is kept.
+        """Return where a store is kept.
 
         Raises RestoreError if the cut is expired, ConfigError if the store is not in it.
         """
         if self.is_expired(now_ms):
             raise RestoreError(
                 f"the cut {self.name!r} was kept until {_date(self.expires_at_ms or 0)}, and it is "
-                f"{_date(now_ms)} now: what it covers is given up; read a newer cut, or make one "
-                "that is kept for longer"
+                f"{_date(now_ms)} now: the cut is expired. Read a newer cut, or create one with a "
+                "longer retention"
             )
         if store not in self.stores:
             raise ConfigError(
@@ -108,7 +108,7 @@ class NamedCut:
         return self.stores[store]
 
     def cut_of_copy(self, store: str) -> CutValue:
-        """The same cut in offsets of the copy of a store, with the clocks of then."""
+        """Return the same cut in offsets of the copy of a store, with the clocks of that time."""
         kept = self.stores[store]
         return CutValue(
             {kept.topic: kept.ends},
@@ -138,16 +138,16 @@ class _NamedCutRecord(_Version):
 
 
 def parse_named_cut(text: str | bytes, application: str = "", name: str = "") -> NamedCut:
-    """The named cut of a record, which has the key ``name`` in the topic of ``application``.
+    """Return the named cut of a record, which has the key ``name`` in the topic of ``application``.
 
-    Raises RestoreError if a newer version wrote it, if it is damaged, and, where the application is
+    Raises RestoreError if a newer version wrote it, if it is damaged, and, if the application is
     given, if it names topics that are not copies of this cut.
     """
     try:
         version = msgspec.json.decode(text, type=_Version).version
         if version != _VERSION:
             raise RestoreError(
-                f"a named cut of version {version} was found, and this logstate reads version "
+                f"found a named cut of version {version}, but this logstate reads version "
                 f"{_VERSION}: read it with the version that made it, or a newer one"
             )
         found = msgspec.json.decode(text, type=_NamedCutRecord)
@@ -166,7 +166,7 @@ def parse_named_cut(text: str | bytes, application: str = "", name: str = "") ->
 
 
 def is_copy(application: str, cut: str, topic: str) -> bool:
-    """Whether a topic is named as a copy of a named cut: no other is read or deleted as one.
+    """Whether a topic is named as a copy of a named cut: other topics are never read or deleted.
 
     >>> is_copy("shop", "v1", "shop-logstate-cut.v1.spending.rows"), is_copy("shop", "v1", "orders")
     (True, False)
@@ -189,9 +189,9 @@ def _damaged(what: str, application: str, name: str) -> RestoreError:
         return RestoreError(f"the record of a named cut is damaged: {what}")
     return RestoreError(
         f"the record of the cut {name!r:.100} in {named_cuts_topic(application)!r} is damaged:"
-        f" {what}. Another program wrote to that topic, or the record was changed. What it kept"
-        f" cannot be read: `logstate cut delete {application} {name:.100}` removes the record and"
-        " the copies. Make another cut"
+        f" {what}. Another program wrote to that topic, or the record was changed. The cut cannot"
+        f" be read: `logstate cut delete {application} {name:.100}` removes the record and"
+        " the copies. Create another cut"
     )
 
 
@@ -210,9 +210,9 @@ def is_cut_name(text: str) -> bool:
 
 
 def check_cut_name(name: str) -> None:
-    """Raises ConfigError where ``is_cut_name`` says no."""
+    """Raises ConfigError unless ``is_cut_name``."""
     if not is_cut_name(name):
         raise ConfigError(
-            f"{name!r} is no name for a cut: take letters, digits, - and _, at most 80, and none "
-            f"of {', '.join(_TAKEN)}"
+            f"{name!r} is not a valid name of a cut: use letters, digits, - and _, at most 80, and"
+            f" none of {', '.join(_TAKEN)}"
         )

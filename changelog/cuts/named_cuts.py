@@ -1,15 +1,15 @@
-"""Named cuts: making, finding, listing and deleting them.
+"""Create, find, list and delete named cuts.
 
-A named cut is a copy. Each store that it covers gets a topic of its own, with as many partitions,
-into which the records go that the store's changelog had at the cut (``cut_copies``). Nothing
-compacts, trims or expires these topics: they are deleted by a command, or with the next cut once
-the time is over that they were to be kept. So the horizon of a named cut is the one that it was
-given, and a read is refused from then on.
+A named cut is a copy. Each store that it covers gets a separate topic with as many partitions, to
+which the records are copied that the store's changelog had at the cut (``cut_copies``). These
+topics are not compacted and have no retention limit: a command deletes them, or the creation of the
+next cut once they are expired. So a named cut can be read until its given expiration, and a read is
+refused from then on.
 
-Cost: as much reading, writing and disk as the changelogs have bytes. The application is not asked
-and does not wait.
+Cost: the changelogs' size in reads, writes and disk space. The application is not involved and does
+not wait.
 
-Who makes a cut, while others may want to, and what is left where that fails, is in ``cut_catalog``.
+For concurrent makers of cuts, and what a failed attempt leaves, see ``cut_catalog``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from logstate.contracts.records import TopicPartition
 from logstate.contracts.setting_rules import duration, durations, shown
 from logstate.contracts.topic_names import cut_copy_topic, named_cuts_topic
 
-#: what is in a copy stays, however old its event times are and however late
+#: a copy keeps all records, regardless of their event times
 _KEPT = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -60,7 +60,7 @@ _KEPT = {
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 _LARGEST = "max.message.bytes"
-#: the most that a client has; the topics' own limits count
+#: the client's maximum; the topics' own limits apply
 _ANY_SIZE = {"message.max.bytes": "1000000000"}
 #: dates end in the year 9999
 _LONGEST = timedelta(days=36_500)
@@ -79,17 +79,17 @@ def create_cut(
 ) -> NamedCut:
     """Keep the newest cut of an application under a name.
 
-    ``stores``: these only; all that have a changelog if it is left out. ``keep``: for how long it
-    can be read; until ``delete_cut`` if it is left out. Cuts whose time is over are deleted first.
-    The application may be running. ``kafka`` is client configuration (librdkafka names).
-    ``across_repartitions``: have all tasks cut together instead, so that nothing is in flight in
-    repartition topics, and try it for so long.
+    ``stores``: only these; by default all stores with a changelog. ``keep``: for how long it can be
+    read; by default until ``delete_cut``. Expired cuts are deleted first. The application may be
+    running. ``kafka`` is client configuration (librdkafka names). ``across_repartitions``: have all
+    tasks cut together instead, so that nothing is in flight in repartition topics, and try for this
+    long.
 
-    Raises ConfigError if there is a cut of this name, if somebody else makes one or died of it, if
-    there is no such store, or repartition topics lead in a circle; SnapshotError if the tasks did
-    not cut together in time; TopicError if the application has never run; RestoreError if the cut
-    is deleted while it is made; RestoreError and BrokerError as ``latest_cut`` does. What was begun
-    is deleted then::
+    Raises ConfigError if a cut of this name exists, is being made, or was left incomplete, if a
+    store does not exist, or if repartition topics form a cycle; SnapshotError if the tasks did not
+    cut together in time; TopicError if the application has never run; RestoreError if the cut is
+    deleted while it is being made; RestoreError and BrokerError as ``latest_cut`` does. An
+    incomplete cut is deleted then::
 
         create_cut("localhost:9092", "shop", "before-v2", keep=timedelta(days=30))
         spark.read.format("logstate").option("cut", "before-v2")
@@ -104,7 +104,7 @@ def create_cut(
     # Without a repartition topic nothing is in flight.
     across = across_repartitions if manifest.get("topics") else None
     with _shelf(config, application, cluster) as shelf:
-        shelf.give_up_expired()
+        shelf.delete_expired()
         sources = [one for one in sources_of(config, manifest).values() if one.topic in wanted]
         topics = {one.topic: cut_copy_topic(application, name, one.name) for one in sources}
         with shelf.making(name) as making, _cuts(config, application, cluster, across) as found:
@@ -126,9 +126,9 @@ def create_cut(
 def list_cuts(
     bootstrap: str, application: str, *, kafka: Mapping[str, str] | None = None
 ) -> list[NamedCut]:
-    """The named cuts of an application, oldest first; those whose time is over too.
+    """Return the named cuts of an application, oldest first; expired cuts are included.
 
-    Raises BrokerError if nobody answers, RestoreError if the record of one is damaged.
+    Raises BrokerError if no broker answers, RestoreError if a record is damaged.
     """
     config = {**(kafka or {}), "bootstrap.servers": bootstrap}
     found, damaged = _stored(config, application)
@@ -138,10 +138,10 @@ def list_cuts(
 
 
 def find_cut(config: Mapping[str, Any], application: str, name: str) -> NamedCut:
-    """The cut of this name.
+    """Return the cut of this name.
 
-    Raises ConfigError, with those that there are, if there is none; RestoreError if its record is
-    damaged.
+    Raises ConfigError, with the names of existing cuts, if there is none; RestoreError if its
+    record is damaged.
     """
     found, damaged = _stored(config, application)
     if name in damaged:
@@ -149,15 +149,15 @@ def find_cut(config: Mapping[str, Any], application: str, name: str) -> NamedCut
     if name not in found:
         raise ConfigError(
             f"application {application!r} has no cut {name!r}; it has {sorted(found)}; "
-            "`logstate cut create` makes one of what is the newest then"
+            "`logstate cut create` creates one of the newest state"
         )
     return found[name]
 
 
 def check_copy(config: Mapping[str, Any], named: NamedCut, store: str) -> StoreCopy:
-    """Where a cut keeps a store.
+    """Return where a cut keeps a store.
 
-    Raises RestoreError if its time is over or not all is there any more, ConfigError if the store
+    Raises RestoreError if the cut is expired or its copy is incomplete, ConfigError if the store
     is not in it.
     """
     kept = named.copy_of(store, _now_ms())
@@ -165,8 +165,8 @@ def check_copy(config: Mapping[str, Any], named: NamedCut, store: str) -> StoreC
         found = log_reader().log_topics(config, [kept.topic])[kept.topic]
     except TopicError as error:
         raise RestoreError(
-            f"the cut {named.name!r} kept {store!r} in {kept.topic!r}, which is gone: it was "
-            "deleted, and what the cut covered with it; read a newer cut"
+            f"the cut {named.name!r} kept {store!r} in {kept.topic!r}, which does not exist: the "
+            "topic was deleted, so the cut is lost; read a newer cut"
         ) from error
     check_topic_id(kept.topic, kept.topic_id, found.topic_id, "the cut's")
     logs = [TopicPartition(kept.topic, n) for n in kept.ends]
@@ -183,16 +183,16 @@ def check_copy(config: Mapping[str, Any], named: NamedCut, store: str) -> StoreC
 def delete_cut(
     bootstrap: str, application: str, name: str, *, kafka: Mapping[str, str] | None = None
 ) -> None:
-    """Give up a named cut, or what is left of one that was never completed.
+    """Delete a named cut, or the remains of an incomplete one.
 
-    One that is being made is given up too: whoever makes it is refused.
+    If it is being made, its maker fails.
 
-    Raises ConfigError if there is nothing of this name, BrokerError if nobody answers.
+    Raises ConfigError if nothing of this name exists, BrokerError if no broker answers.
     """
     check_cut_name(name)
     config = {**(kafka or {}), "bootstrap.servers": bootstrap}
     with _shelf(config, application, _cluster(config)) as shelf:
-        shelf.give_up(name)
+        shelf.abandon(name)
 
 
 def incomplete_cuts(
@@ -207,12 +207,12 @@ def incomplete_cuts(
 def _new_copies(
     admin: Admin, sources: Iterable[ChangelogSource], topics: Mapping[str, str]
 ) -> list[NewTopic]:
-    """What was large enough for a changelog is so for its copy."""
+    """Return the topics of the copies, with the maximum message size of their changelogs."""
     new = []
     for one in sources:
         try:
             config = admin.topic_configs([one.topic])[one.topic]
-        except LogstateError:  # who may not ask has what the brokers have
+        except LogstateError:  # without the permission, use the brokers' default
             config = {}
         largest = {name: config[name] for name in (_LARGEST,) if config.get(name)}
         new.append(NewTopic(topics[one.topic], one.partitions, -1, {**_KEPT, **largest}))
@@ -223,7 +223,7 @@ def _new_copies(
 def _cuts(
     config: Mapping[str, Any], application: str, cluster: Cluster, across: timedelta | None
 ) -> Iterator[tuple[Callable[[], CutValue], Callable[[], CutValue] | None]]:
-    """What tells the cuts that are copied up to, and one that tells a cut to begin with."""
+    """Yield the function that returns cuts to copy up to, and one that returns a first cut."""
 
     def newest() -> CutValue:
         return newest_cut(config, application)
@@ -249,7 +249,7 @@ def _check_wanted(stores: object, keep: object, timeout: object) -> None:
 def _wanted(
     application: str, manifest: Mapping[str, Any], stores: Collection[str] | None
 ) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Changelog to the stores that are in it."""
+    """Return changelog to the requested stores that are in it."""
     logged = {name: e for name, e in manifest["stores"].items() if e.get("changelog_topic")}
     missing = sorted(set(stores or ()) - logged.keys())
     if missing or not logged:
@@ -266,11 +266,11 @@ def _wanted(
 def _stored(
     config: Mapping[str, Any], application: str
 ) -> tuple[dict[str, NamedCut], dict[str, RestoreError]]:
-    """The cuts by their names, and why the records of others cannot be read."""
+    """Return the cuts by their names, and the errors of records that cannot be read."""
     names = TopicPartition(named_cuts_topic(application), 0)
     try:
         values = log_reader().latest_values(config, names)
-    except TopicError:  # never made any
+    except TopicError:  # there never was a cut
         return {}, {}
     return parsed_cuts(values, application)
 
@@ -278,7 +278,7 @@ def _stored(
 def parsed_cuts(
     values: Mapping[bytes, bytes], application: str
 ) -> tuple[dict[str, NamedCut], dict[str, RestoreError]]:
-    """The same of records: a damaged one is in the way of no other cut."""
+    """Parse records of cuts; a damaged record does not affect other cuts."""
     found: dict[str, NamedCut] = {}
     damaged: dict[str, RestoreError] = {}
     for key, value in values.items():
@@ -291,7 +291,7 @@ def parsed_cuts(
 
 
 def _cluster(config: Mapping[str, Any]) -> Cluster:
-    log_reader()  # says what is missing, if the client library is
+    log_reader()  # reports a missing client library
     from logstate.kafka.cluster import KafkaCluster
 
     given = {**_ANY_SIZE, **config}

@@ -1,21 +1,21 @@
-"""A snapshot across repartitions, as rounds of orders and answers. Pure.
+"""A snapshot across repartition topics, as rounds of requests and answers.
 
-How it works. Nothing is written into repartition topics; the mark in each of their partitions is an
-offset. Sub-topologies have levels: those of level 0 read no repartition topic, the others stand one
-above the highest that writes what they read. In order of the levels:
+How it works. Nothing is written into repartition topics; the barrier in each partition is an
+offset. Sub-topologies have levels: those of level 0 read no repartition topic; each other one has a
+level above all that write the topics that it reads. In order of the levels:
 
-1. The tasks of a level commit, each at its marks, and note what they committed. Those that write
-   repartition topics stand still behind it.
-2. The ends of these topics are read: the marks of the next level. They count only if every
-   transaction below them is decided and each task that stands still has committed nothing since
-   its note. So what lies below is what the noted commits sent, all of it and nothing else.
-3. The workers of the next level say that they know their marks; then the tasks of this level go on,
-   while the next one works up to its marks.
+1. The tasks of a level commit, each at its barriers, and note what they committed. Tasks that write
+   repartition topics pause after it.
+2. The ends of these topics are read: the barriers of the next level. They count only if every
+   transaction below them is decided and each paused task has committed nothing since its note. So
+   the records below are exactly those that the noted commits sent.
+3. The workers of the next level report that they know their barriers; then the tasks of this level
+   continue, while the next level processes up to its barriers.
 
-Why it is exact: nobody has to be believed. A task's note is one commit, atomic as every commit.
-Upstream, 2 is looked up in the logs and in the committed offsets; downstream, a note counts only if
-its committed offsets ARE the marks. A worker that died, moved, was late or went on too early makes
-a round fail, and the attempt is given up; no time-out decides about what is true.
+Why it is exact: no report has to be trusted. A task's note is one commit, atomic as every commit.
+Upstream, step 2 is checked against the logs and the committed offsets; downstream, a note counts
+only if its committed offsets ARE the barriers. A worker that died, moved, was late or continued too
+early makes a round fail, and the attempt is dropped; correctness never depends on a timeout.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Shape = Mapping[int, SubShape]
 
 
 class VoidSnapshotError(LogstateError):
-    """This attempt came to nothing; another one may succeed."""
+    """This attempt failed; another one may succeed."""
 
 
 def levels_of(shape: Shape) -> list[list[int]]:
-    """The sub-topologies in the order in which they cut.
+    """Return the sub-topologies in the order in which they cut.
 
-    Raises ConfigError where repartition topics lead in a circle.
+    Raises ConfigError if repartition topics form a cycle.
 
     >>> levels_of({0: SubShape(1, {}, {"by-city": 1}), 1: SubShape(1, {"by-city": 1}, {})})
     [[0], [1]]
@@ -48,9 +48,9 @@ def levels_of(shape: Shape) -> list[list[int]]:
         level = [number for number, sub in left.items() if not unwritten & sub.reads.keys()]
         if not level:
             raise ConfigError(
-                f"the repartition topics {sorted(unwritten)} lead in a circle, as those of a join "
-                "by foreign key do, so there is no order in which tasks could cut; keep an ordinary"
-                " cut: `logstate cut create`, app.create_cut()"
+                f"the repartition topics {sorted(unwritten)} form a cycle, as those of a foreign-"
+                "key join do, so tasks cannot be cut in order. Use an ordinary cut:"
+                " `logstate cut create`, app.create_cut()"
             )
         levels.append(sorted(level))
         left = {number: sub for number, sub in left.items() if number not in level}
@@ -59,21 +59,21 @@ def levels_of(shape: Shape) -> list[list[int]]:
 
 @dataclass
 class Attempt:
-    """What was heard in one attempt, and what follows from it."""
+    """The answers received in one attempt, and the requests and errors that follow from them."""
 
     id: str
-    #: the longest that anybody stands still, whatever happens
+    #: the longest time that a task pauses, whatever happens
     hold_ms: int = 800
     shape: dict[int, SubShape] = field(default_factory=dict)
     notes: dict[str, SnapshotNote] = field(default_factory=dict)
-    #: repartition topic -> partition -> the mark
+    #: repartition topic -> partition -> the barrier
     targets: dict[str, dict[int, int]] = field(default_factory=dict)
     _present: dict[int, set[str]] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
     _holding: set[int] = field(default_factory=set)
 
     def hear(self, message: Message | None) -> None:
-        """An answer. A task that cuts again, after an abort, notes again: the last note counts."""
+        """Receive an answer. A task that cuts again after an abort notes again; the last counts."""
         if isinstance(message, Present) and message.id == self.id:
             self.shape.update(message.shape)
             self._present.setdefault(message.step, set()).update(message.tasks)
@@ -83,22 +83,23 @@ class Attempt:
                 self.notes[message.task] = message
 
     def tasks(self, subs: Iterable[int]) -> list[str]:
-        """Tasks of sub-topologies."""
+        """Return the tasks of sub-topologies."""
         return [str(TaskId(sub, n)) for sub in subs for n in range(self.shape[sub].tasks)]
 
     def absent(self, subs: Iterable[int], step: int) -> list[str]:
-        """Tasks of which no worker has said that it has the order of this step."""
+        """Return tasks that no worker has reported for the request of this step."""
         present = self._present.get(step, set())
         return [task for task in self.tasks(subs) if task not in present]
 
     def unnoted(self, subs: Iterable[int]) -> list[str]:
-        """Tasks that have not cut yet."""
+        """Return tasks that have not cut yet."""
         return [task for task in self.tasks(subs) if task not in self.notes]
 
     def order(self, step: int, level: Sequence[int], *, releases: bool) -> SnapshotRequest:
-        """The order by which a level cuts. Who writes a topic without marks stands still.
+        """Return the request for a level to cut. Tasks that write a topic without barriers pause.
 
-        Without ``releases`` so do those that did: the level does not know its marks yet.
+        Without ``releases`` the tasks of the previous level stay paused: this level does not know
+        its barriers yet.
         """
         marks = {s: {t: self.targets[t] for t in self.shape[s].reads} for s in level}
         holding = {s for s in (*self._done, *level) if self.shape[s].writes.keys() - self.targets}
@@ -106,9 +107,9 @@ class Attempt:
         return SnapshotRequest(self.id, step, marks, tuple(sorted(self._holding)), self.hold_ms)
 
     def end_level(self, level: Sequence[int]) -> list[TopicPartition]:
-        """All of its tasks have cut; returns the logs whose ends are marks now.
+        """End a level whose tasks have all cut; return the logs whose ends are barriers now.
 
-        Raises VoidSnapshotError where one did not cut at its marks.
+        Raises VoidSnapshotError if a task did not cut at its barriers.
         """
         for task in self.tasks(level):
             note, at = self.notes[task], TaskId.parse(task)
@@ -134,15 +135,15 @@ class Attempt:
         stable: Mapping[TopicPartition, int],
         committed: Mapping[TopicPartition, tuple[int, str]],
     ) -> bool:
-        """Take ends for marks, if they are; False: ask again, a transaction is being decided.
+        """Use ends as barriers if they are valid; False: a transaction is undecided, read again.
 
-        They have to be asked for in this order. Raises VoidSnapshotError if a task whose records
-        are below them has committed something else meanwhile.
+        They have to be read in this order. Raises VoidSnapshotError if a task whose records are
+        below them has committed something else meanwhile.
         """
         for log, note_of in self.inputs_of_writers(ends).items():
-            task, told = note_of
-            if committed.get(log) != told:
-                raise VoidSnapshotError(f"task {task} went on before its ends were known")
+            task, noted = note_of
+            if committed.get(log) != noted:
+                raise VoidSnapshotError(f"task {task} continued before its ends were known")
         if any(stable[log] < end for log, end in ends.items()):
             return False
         for log, end in ends.items():
@@ -152,11 +153,11 @@ class Attempt:
     def inputs_of_writers(
         self, logs: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[str, tuple[int, str]]]:
-        """Input partitions of the tasks that write to logs -> the task, and what it noted."""
+        """Return input partitions of the tasks that write to logs -> the task, and its note."""
         topics = {log.topic for log in logs}
         writers = [s for s, sub in self.shape.items() if topics & sub.writes.keys()]
         return {
-            TopicPartition(topic, TaskId.parse(task).partition): (task, told)
+            TopicPartition(topic, TaskId.parse(task).partition): (task, noted)
             for task in self.tasks(writers)
-            for topic, told in self.notes[task].committed.items()
+            for topic, noted in self.notes[task].committed.items()
         }

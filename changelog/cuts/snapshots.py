@@ -1,8 +1,8 @@
-"""Taking a snapshot across repartitions of an application that runs: orders out, answers in.
+"""Take a snapshot across repartition topics of a running application: send requests, read answers.
 
-What is decided is in ``snapshot_rounds``. Here are the questions to the brokers, the waiting, and
-the next attempt where one failed. It runs wherever somebody asks for a snapshot, in an instance or
-outside; if that one dies, the workers go on by themselves after a moment.
+The decisions are in ``snapshot_rounds``. This module queries the brokers, waits, and retries a
+failed attempt. It runs where the snapshot is requested, in an instance or outside; if that process
+dies, the workers continue by themselves after a moment.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _LOGGER = logging.getLogger(__name__)
 
 #: how often all workers are asked who runs what, and how long each time
 _CALLS, _CALL_S = 4, 0.5
-#: how long a level may take to get to its marks
+#: how often all workers are asked which tasks they run, and how long each time
 _MARKS_S = 5.0
-#: ... and a level to cut, which others wait for: the first attempt, and at most a later one
+#: how long a level may take to reach its barriers
 _CUT_S, _CUT_MAX_S = 0.4, 1.6
 #: ... the ends to be decided
 _ENDS_S = 1.0
 _POLL_S = 0.005
 _PAUSE_S = 0.3
 
-#: what a group has committed, where no transaction could still change it; else nothing
+#: what a group has committed, if no transaction can still change it; otherwise empty
 Committed = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, tuple[int, str]]]
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Clients, at the end of the topic of orders."""
+    """Clients, at the end of the topic of requests."""
 
     application: str
     admin: Admin
@@ -56,33 +56,33 @@ class Ground:
     producer: PlainProducer
     committed: Committed
     clock: Clock
-    #: so many seconds
+    #: waits for a number of seconds
     wait: Callable[[float], None] = time.sleep
 
     @property
     def partition(self) -> TopicPartition:
-        """Of orders and answers."""
+        """Of requests and answers."""
         return TopicPartition(snapshots_topic(self.application), 0)
 
     def say(self, order: SnapshotRequest) -> None:
-        """Give an order."""
+        """Send a request."""
         value = encode_message(order)
         now_ms = self.clock.wall_clock_ms()
         self.producer.produce([ProducedRecord(*self.partition, b"order", value, now_ms)])
         self.producer.flush()
 
     def listen(self, attempt: Attempt) -> None:
-        """Hear what has been said."""
+        """Receive new answers."""
         polled = self.consumer.poll(1_000, _POLL_S)
         for record in polled.records.get(self.partition, ()):
             attempt.hear(decode_message(record.value() or b""))
 
 
 def snapshot(ground: Ground, timeout_s: float) -> dict[str, SnapshotNote]:
-    """Task to what it has committed at its marks; tried until it succeeds.
+    """Return task to what it has committed at its barriers; retries until it succeeds.
 
-    Raises SnapshotError, with the reason of the last attempt, if none does in time; ConfigError
-    where the topology does not allow one.
+    Raises SnapshotError, with the reason of the last attempt, if none succeeds in time; ConfigError
+    if the topology does not allow a snapshot.
     """
     deadline = ground.clock.monotonic_ms() / 1000 + timeout_s
     patience_s = _CUT_S
@@ -92,14 +92,14 @@ def snapshot(ground: Ground, timeout_s: float) -> dict[str, SnapshotNote]:
             return _attempted(ground, attempt, patience_s)
         except VoidSnapshotError as void:
             reason = void
-            _LOGGER.info("a snapshot of %s is tried again: %s", ground.application, text_of(void))
+            _LOGGER.info("retrying a snapshot of %s: %s", ground.application, text_of(void))
         finally:
             ground.say(SnapshotRequest(attempt.id, 1_000, is_over=True))
         if ground.clock.monotonic_ms() / 1000 > deadline:
             raise SnapshotError(
                 f"no snapshot of {ground.application!r} succeeded in {timeout_s:g} s; the last "
-                f"attempt: {reason}. Tasks that move or restore, and workers that stand still, make"
-                " an attempt fail: look at `logstate status`, and try again when all tasks run"
+                f"attempt: {reason}. Tasks that move or restore, and workers that stall, make an"
+                " attempt fail: check `logstate status`, and try again when all tasks run"
             )
         patience_s = min(_CUT_MAX_S, 2 * patience_s)
         ground.wait(_PAUSE_S)
@@ -113,25 +113,25 @@ def _attempted(ground: Ground, attempt: Attempt, cut_s: float) -> dict[str, Snap
             step += 1
             ground.say(attempt.order(step, level, releases=False))
             absent = _absent_at(attempt, level, step)
-            _until(ground, attempt, absent, cut_s, "no worker knows the marks of")
+            _until(ground, attempt, absent, cut_s, "no worker knows the barriers of")
         step += 1
         ground.say(attempt.order(step, level, releases=True))
         patience_s = _MARKS_S if number else cut_s
         unnoted = _unnoted(attempt, level)
-        _until(ground, attempt, unnoted, patience_s, "nothing was heard of a cut of")
+        _until(ground, attempt, unnoted, patience_s, "no cut was reported of")
         _read_ends(ground, attempt, attempt.end_level(level))
     return attempt.notes
 
 
 def _call_roll(ground: Ground, attempt: Attempt) -> None:
-    # More than once: a task that begins to run behind a call says nothing by itself.
+    # More than once: a task that starts after a request reports nothing by itself.
     left: list[str] = []
     for _ in range(_CALLS):
         ground.say(SnapshotRequest(attempt.id, 0))
         left = _left(ground, attempt, lambda: _away(attempt), _CALL_S)
         if not left:
             return
-    raise VoidSnapshotError(f"no worker says that it runs {', '.join(left)}")
+    raise VoidSnapshotError(f"no worker reports that it runs {', '.join(left)}")
 
 
 def _away(attempt: Attempt) -> list[str]:
@@ -160,7 +160,7 @@ def _until(
 def _left(
     ground: Ground, attempt: Attempt, missing: Callable[[], list[str]], seconds: float
 ) -> list[str]:
-    """What is missing still, after that time at most."""
+    """Return the tasks that are still missing, after that time at most."""
     deadline = ground.clock.monotonic_ms() / 1000 + seconds
     while left := missing():
         if ground.clock.monotonic_ms() / 1000 > deadline:
@@ -183,9 +183,9 @@ def _read_ends(ground: Ground, attempt: Attempt, logs: Collection[TopicPartition
 
 @contextlib.contextmanager
 def ground_of(config: Mapping[str, Any], application: str, cluster: Cluster) -> Iterator[Ground]:
-    """Clients for snapshots of one application, made once and warm.
+    """Create clients for snapshots of one application.
 
-    Raises TopicError where no instance has ever listened for orders.
+    Raises TopicError if no instance has ever listened for requests.
     """
     from logstate.kafka.group_offsets import StableOffsets
 
@@ -195,8 +195,8 @@ def ground_of(config: Mapping[str, Any], application: str, cluster: Cluster) -> 
         partition = TopicPartition(snapshots_topic(application), 0)
         if partition.topic not in admin.describe_topics([partition.topic]):
             raise TopicError(
-                f"there is no topic {partition.topic!r}: no instance of {application!r} has "
-                "listened for snapshots yet; is it running, with this version of logstate?"
+                f"the topic {partition.topic!r} does not exist: no instance of {application!r} has "
+                "listened for snapshots yet. Is it running, with this version of logstate?"
             )
         end = admin.end_offsets([partition])[partition]
         consumer = cluster.log_consumer()

@@ -1,9 +1,9 @@
-"""Records of a source topic that serves as changelog, as the application makes rows of them. Pure.
+"""Convert records of a source topic that serves as changelog to the records that are stored.
 
-Others write such a topic, in any form that its serdes read. The application decodes each record and
-encodes it anew, so what is null in the value's own format (JSON's ``null``, the null of an Avro
-union) deletes the row, and a JSON key is the same key however it is written. Readers from outside
-have no serdes, only their descriptions, and do as much by these.
+External producers write such a topic, in any form that its serdes read. The application decodes
+each record and encodes it again, so a null in the value's own format (JSON's ``null``, the null of
+an Avro union) deletes the row, and a JSON key is the same key however it is formatted. External
+readers do not have the serdes, only their descriptions, and convert by these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from logstate.serdes.described import readable_decoder
 
 AsStored = Callable[[list[FetchedRecord]], list[FetchedRecord]]
 
-#: nulls are short: a word with blanks around it, or the number of a branch behind a frame
+#: nulls are short: a word with spaces around it, or a branch number after a header
 _NULL_BYTES_MAX = 64
 _BLANKS = b" \t\r\n"
 _decode_json = msgspec.json.Decoder().decode
@@ -28,12 +28,12 @@ _encode_key = msgspec.json.Encoder(order="deterministic").encode
 
 
 def is_source_topic(entry: Mapping[str, Any]) -> bool:
-    """Whether a store's changelog, by its entry in the manifest, is a topic that others write."""
+    """Whether a store's changelog, by its manifest entry, is a topic of external producers."""
     return entry.get("changelog_topic") in (entry.get("source_topics") or ())
 
 
 def as_stored(entry: Mapping[str, Any], registry: Mapping[str, str] | None = None) -> AsStored:
-    """What makes of records those that the application stored; most changelogs have these."""
+    """Return a function from records to stored records; the same for most changelogs."""
     if not is_source_topic(entry):
         return list
     is_null = _null_test(entry.get("value") or {}, registry)
@@ -62,7 +62,7 @@ def is_json_null(data: bytes) -> bool:
 def _null_test(
     value: Mapping[str, Any], registry: Mapping[str, str] | None
 ) -> Callable[[bytes], bool] | None:
-    """What tells that a value means null; None for a format that has no null of its own."""
+    """Return a test whether a value means null; None for a format without its own null."""
     form = value.get("format")
     if form == "json":
         return is_json_null
@@ -78,7 +78,7 @@ def _null_test(
             return False
         try:
             return decode()(data) is None
-        except Exception:  # noqa: BLE001  whoever decodes the table names the record
+        except Exception:  # noqa: BLE001  decoding the table reports the record
             return False
 
     return means_null
@@ -92,7 +92,7 @@ def _plain_key(key: bytes | None) -> bytes | None:
 
 
 class _Stored:
-    """A record with the key and the value that its row has."""
+    """A record with the key and the value of its row."""
 
     __slots__ = ("_key", "_record", "_value")
 

@@ -46,7 +46,7 @@ _LOGICAL = {
     "date": Part(DATE),
     "timestamp-millis": Part(TIMESTAMP),
     "timestamp-micros": Part(TIMESTAMP),
-    # Without a zone; as in JSON it is taken for UTC.
+    # Without a time zone; as in JSON it is interpreted as UTC.
     "local-timestamp-millis": Part(TIMESTAMP),
     "local-timestamp-micros": Part(TIMESTAMP),
     "uuid": Part(STRING, lambda value: None if value is None else str(value)),
@@ -65,7 +65,7 @@ def avro_part(schema: Any) -> Part:
 def avro_decoder(
     description: Mapping[str, Any], registry: Mapping[str, str]
 ) -> Callable[[bytes], Any]:
-    """What decodes the bytes. ``registry`` is client configuration; its ``url`` has precedence.
+    """Return a decoder of the bytes. ``registry`` is client configuration; its ``url`` wins.
 
     Raises ConfigError if the packages for it are missing here.
     """
@@ -102,7 +102,7 @@ class _Columns(AvroWalk[Part]):
         return struct_part(found, {})
 
     def reference(self, name: str) -> Part:
-        """Anew where it is a record: what contains itself depends on where one is."""
+        """Return a record's part again: a type that contains itself depends on where it is used."""
         if name in self._again and name not in self._inside:
             return self._again[name]()
         return super().reference(name)
@@ -123,5 +123,5 @@ class _Columns(AvroWalk[Part]):
             precision, scale = schema["precision"], schema.get("scale", 0)
             # More digits than Spark can hold are text.
             return TEXT if precision > 38 else Part(pa.decimal128(precision, scale))
-        # Times of day and durations have no Spark type of their own.
+        # Times of day and durations do not have a Spark type.
         return _LOGICAL.get(name) or (TEXT if name.startswith("time-") else as_kind())

@@ -1,6 +1,6 @@
-"""Records of one changelog partition as columns: what is kept of them, and what tables are made of.
+"""Records of one changelog partition as columns, from which tables are built.
 
-Client messages weigh 700 bytes each; of a record that made it into a table, only its bytes stay.
+A client message needs 700 bytes of memory; for a record of a table, only its bytes are kept.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Block(NamedTuple):
 
     log: TopicPartition
     keys: pa.Array
-    """As in the changelog, windows and all."""
+    """The keys in the changelog, including windows."""
     values: pa.Array
     """Null: a tombstone."""
     offsets: pa.Array
     times: pa.Array
-    """Of the records, in ms."""
+    """Timestamps of the records, in ms."""
     headers: pa.Array | None = None
-    """Only where they are asked for."""
+    """Present only if requested."""
     valid_to: pa.Array | None = None
     """Versioned stores: when the next version begins; null for the newest."""
 
     @property
     def rows(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return len(self.keys)
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """The memory that the columns need, in bytes."""
         return sum(column.nbytes for column in self[1:] if column is not None)
 
     def slice(self, start: int, rows: int) -> Block:
@@ -83,7 +83,7 @@ def block_of(
     with_headers: bool = False,
     frames: FrameHeaders = UNFRAMED,
 ) -> Block:
-    """The records of a partition as columns. What is in ``frames`` is put where it belongs."""
+    """Return the records of a partition as columns, with the schema ids that ``frames`` adds."""
     times = pa.array([time for _, time in map(timestamp_of, records)], pa.int64())
     headers = None
     if with_headers:
@@ -157,10 +157,10 @@ def numbers(data: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 class SpilledBlocks:
-    """Some blocks whose columns lie in a file of the directory for temporary ones (``TMPDIR``).
+    """Blocks whose columns are in a temporary file (in ``TMPDIR``).
 
-    The system brings in what is read. The file has no name from the beginning: it is gone with the
-    last block that lies in it, or with the process.
+    The operating system loads the parts that are read. The file is unlinked from the beginning: it
+    is deleted with the last block that uses it, or with the process.
     """
 
     def __init__(self, blocks: Sequence[Block]) -> None:
@@ -182,6 +182,6 @@ class SpilledBlocks:
         """The same blocks again."""
 
     def release(self) -> None:
-        """Give the memory back that reading has taken; who reads on, reads from the file."""
+        """Release the memory of previous reads; later reads load the file again."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)

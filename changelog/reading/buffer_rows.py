@@ -1,8 +1,8 @@
-"""What waits in buffers, out of their rows: of suppress operators, and of left and outer joins.
+"""Decode the waiting records in the rows of buffers: of suppress, and of left and outer joins.
 
-A suppress buffer's value is an update with where it came from (`suppress_values`); what waits is
-the new value in it. An outer join's row is a list of values of one side (`outer_join_buffer`), and
-the side and the record's time stand in front of the key.
+A suppress buffer's value is an update with its origin (`suppress_values`); the waiting record is
+the new value in it. An outer join's row is a list of values of one side (`outer_join_buffer`), with
+the side and the record's time before the key.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def _find_entry(options: SourceOptions, stores: Mapping[str, Any]) -> dict[str, 
             if entry.get("changelog_topic") == options.topic:
                 return {**entry, "name": name}
         raise ConfigError(
-            f"{options.topic!r} is no changelog of {options.application!r}; its changelogs are "
+            f"{options.topic!r} is not a changelog of {options.application!r}; its changelogs are "
             f"{sorted(entry['changelog_topic'] or '-' for entry in stores.values())}; leave "
-            '"application" out to read a topic as it is'
+            '"application" out to read any topic without a manifest'
         )
     if options.store is None or options.store not in stores:
         raise ConfigError(

@@ -31,25 +31,25 @@ BINARY = pa.binary()
 _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
-#: so much of a value is shown in an error
+#: maximum length of a value in an error message
 _SHOWN = 80
 
 
 class Part(NamedTuple):
-    """The type of a value or of a part of it; ``shape`` None means it fits as it is."""
+    """The type of a value or of a part of it; ``shape`` None means it needs no conversion."""
 
     arrow: pa.DataType
     shape: Shape | None = None
     fields: Mapping[str, Part] | None = None
     """Of a record."""
     defaults: Mapping[str, Any] = {}
-    """What absent ones of these are."""
+    """Default values of absent fields."""
     nullable: frozenset[str] = frozenset()
-    """Those of them that a document may have as null, too."""
+    """The fields that may also be null."""
     item: Part | None = None
     """Of a list, and of the values of a map."""
     native: type | None = None
-    """Of a scalar in JSON: what a decoder that is asked for it makes of a document, and fits."""
+    """The Python type of a scalar in JSON, for a decoder that checks it."""
 
 
 def as_written(value: Any) -> str:
@@ -67,7 +67,7 @@ def _encode_text(value: Any) -> str | None:
 
 
 TEXT = Part(STRING, _encode_text)
-"""JSON text of whatever it is."""
+"""Any value as JSON text."""
 
 
 def struct_part(
@@ -77,7 +77,7 @@ def struct_part(
 ) -> Part:
     """A record with these fields; an absent one has its default.
 
-    Text, where there is none, or where Spark could not tell two apart: to it a is A.
+    Text, if there are no fields, or if their names differ only in case: Spark ignores case.
     """
     if not fields or len({name.lower() for name in fields}) < len(fields):
         return TEXT
@@ -87,7 +87,7 @@ def struct_part(
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise ValueError(f"{as_written(value)} is no record")
+            raise ValueError(f"{as_written(value)} is not a record")
         whole = {**defaults, **value}
         for name, change in shapes:
             whole[name] = _within(name, change, whole.get(name))
@@ -110,7 +110,7 @@ def list_part(item: Part) -> Part:
         if value is None or change is None:
             return None
         if not isinstance(value, list | tuple):
-            raise ValueError(f"{as_written(value)} is no list")
+            raise ValueError(f"{as_written(value)} is not a list")
         return [_within(n, change, each) for n, each in enumerate(value)]
 
     arrow = pa.list_(pa.field("element", item.arrow))
@@ -125,7 +125,7 @@ def map_part(item: Part) -> Part:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise ValueError(f"{as_written(value)} is no map")
+            raise ValueError(f"{as_written(value)} is not a map")
         return [(name, _within(name, change, each)) for name, each in value.items()]
 
     return Part(pa.map_(pa.string(), item.arrow), shape, item=item)

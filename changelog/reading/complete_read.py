@@ -6,7 +6,7 @@ a consumer does not see prove nothing: transaction markers and aborted records l
 
 *The proof.* A commit notes how many rows a store has (``rows:STORE`` among the clocks of its cut).
 The cleaner goes through a log from its beginning and removes all older records of a key together,
-so what is left of a key at one instant is its newest record before the cut, or nothing. Rows are
+so at any instant the log has of a key its newest record before the cut, or none. Rows are
 therefore never replaced by older ones, only lost, and a read that sees the log as it was at one
 instant is complete if it finds the noted number of rows. Fewer rows prove that some were removed.
 
@@ -48,9 +48,9 @@ from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import FetchedRecord
 
 _TRIES = 5
-#: to look at a single record takes as long as reading so many in a row
+#: checking a single record takes as long as reading so many in a row
 _RECORDS_PER_LOOK = 20_000
-#: missing offsets that are looked for by their times
+#: maximum number of missing offsets that are checked by their times
 _MARKERS_MAX = 64
 FRESH_MS = 60_000
 #: the part of delete.retention.ms that counts: clocks of machines differ
@@ -89,14 +89,14 @@ class CutLog(Protocol):
         """The first offset, be it of a marker, whose time is not before a time."""
 
     def cleaner(self) -> Cleaner | None:
-        """The settings of the topic; None if the brokers do not tell them."""
+        """The settings of the topic; None if the brokers do not report them."""
 
     def now_ms(self) -> int: ...
 
 
 @dataclass(frozen=True)
 class CutPartition:
-    """What a cut says about one partition."""
+    """The data of a cut about one partition."""
 
     name: str
     """The changelog partition, for messages."""
@@ -106,13 +106,13 @@ class CutPartition:
     taken_at_ms: int
     """Wall clock when the cut was the newest; 0 if unknown."""
     rows: int | None = None
-    """How many rows the store has at the cut, where the commit says it."""
+    """The number of rows of the store at the cut, if the commit contains it."""
     writes_keys_once: bool = False
     """No record replaces another one."""
 
 
 class Recheck:
-    """The records to look at again: while they exist, no pass has removed what the read missed."""
+    """The records to check again: while they exist, no pass has removed what the read missed."""
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -155,7 +155,7 @@ class CompleteRead:
             begun_ms = self._log.now_ms()
             latest = self._read(counts=counts)
             bounds = self._log.bounds()
-            # The last record of a log is in its active segment, which no pass looks at.
+            # The last record of a log is in its active segment, which is never cleaned.
             is_newest = bounds.end <= self._cut.end + 1
             ahead = _Ahead(latest)
             if not is_newest:
@@ -246,7 +246,7 @@ class CompleteRead:
 
 
 class _Ahead:
-    """What the records behind the cut say about those before it."""
+    """The records after the cut that show whether records before it may be missing."""
 
     def __init__(self, latest: LatestRecords) -> None:
         self._latest = latest

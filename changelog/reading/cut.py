@@ -1,4 +1,4 @@
-"""Where a read stops, by its options: at the newest commit, at everything, or at a given cut."""
+"""The end of a read, by its options: the newest commit, the end of the log, or a given cut."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Ends", "ends_of_read", "latest_cut", "newest_clock"]
 
 
 def ends_of_read(options: SourceOptions, source: ChangelogSource) -> Ends:
-    """Where the wanted cut ends.
+    """Return the ends of the requested cut.
 
-    Raises RestoreError if the cut cannot be told, ConfigError if the given one does not fit.
+    Raises RestoreError if the cut cannot be determined, ConfigError if the given one is invalid.
     """
     given = source.fixed_cut or options.cut
     if isinstance(given, CutValue):
@@ -42,7 +42,7 @@ def ends_of_read(options: SourceOptions, source: ChangelogSource) -> Ends:
 def newest_clock(
     config: Mapping[str, Any], application: str, source: ChangelogSource, partition: int
 ) -> int | None:
-    """The store's stream time at the newest commit of a task; None where no commit tells it."""
+    """Return the store's stream time at the newest commit of a task; None if it is unknown."""
     _, records = read_manifest(config, application)
     commits = newest_commits(config, application, [source], records).of_tasks
     return clock_of_store(source.entry, commits[source.task(partition)].clocks)

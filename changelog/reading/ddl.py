@@ -85,7 +85,7 @@ class _Reader:
         if name == "map":
             return self._map()
         if name not in _SCALARS:
-            self._refuse(f"{name!r} is no type known here; known are {', '.join(_SCALARS)}")
+            self._refuse(f"{name!r} is not a supported type; use one of {', '.join(_SCALARS)}")
         if self._skip("("):  # decimal(10, 2), varchar(20)
             while not self._skip(")"):
                 self._next("a number or )")

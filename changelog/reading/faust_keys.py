@@ -1,7 +1,7 @@
-"""Keys in the changelogs of Faust's tables: JSON, with the window beside the key if there is one.
+"""Keys in the changelogs of Faust's tables: JSON, including the window if there is one.
 
-Of a windowed table a key is ``[key, [start, end]]`` in seconds, and the end a tenth of a second
-before the window is over. A key that is no text is shown as its JSON.
+A key of a windowed table is ``[key, [start, end]]`` in seconds, and the end is a tenth of a second
+before the end of the window. A key that is not a string is shown as its JSON.
 
 >>> plain_key(b'"ada"'), plain_key(b'[1,2]')
 ('ada', '[1,2]')

@@ -1,6 +1,6 @@
-"""What options say of a log that no manifest describes, such as a Kafka Streams application's.
+"""Options about a log without a manifest, such as a Kafka Streams application's.
 
-The result is what a manifest would say of the store.
+The result has the form of a store's entry in a manifest.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from logstate.contracts.errors import ConfigError
 
 _SCHEMA_FORMATS = ("json", "json_schema", "avro")
 
-#: where Confluent's serializers put what else is in front of a key or value, if told to
+#: headers in which Confluent's serializers can put the schema id of a key or value
 _FRAME_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
 def given_entry(options: SourceOptions) -> dict[str, Any]:
-    """The store as the options tell it: by default keys and values as bytes."""
+    """Return the store as the options describe it: by default keys and values are bytes."""
     kind = options.store_kind or "key_value"
     return {
         "kind": "window" if kind == "join_window" else kind,
@@ -74,6 +74,6 @@ def _schema(side: str, form: str, text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ConfigError(
-            f"{side}Schema is no JSON ({error}): a schema of {form} is a JSON document"
+            f"{side}Schema is not JSON ({error}): a schema of {form} is a JSON document"
             + ("" if form == "avro" else ', or columns as SQL writes them: "name string, n bigint"')
         ) from error

@@ -27,7 +27,7 @@ _IMMUTABLE = (int, float, str, bool)
 
 
 def json_columns(part: Part) -> Callable[[pa.Array], pa.Array]:
-    """What makes a column of documents; those that are null stay null.
+    """Return a function that converts documents to a column; null documents stay null.
 
     >>> from logstate.changelog.reading.column_parts import struct_part
     >>> from logstate.changelog.reading.json_values import SCALARS
@@ -65,8 +65,8 @@ def native_type(part: Part) -> Any:
 
 
 def _default(value: Any, kind: Any) -> Any:
-    """What a field is that a document lacks: as it would be, had the document had it."""
-    with suppress(msgspec.ValidationError):  # one that fits not is refused row by row
+    """Return the value of a missing field: the default, converted like a field of a document."""
+    with suppress(msgspec.ValidationError):  # an unsuitable default is refused row by row
         value = msgspec.convert(value, kind)
     if value is None or isinstance(value, _IMMUTABLE):
         return value
@@ -112,7 +112,7 @@ def _maps(part: Part, item: Part, values: Sequence[Any]) -> pa.Array:
 
 
 def _offsets(values: Sequence[Any], whole: Sequence[Any]) -> pa.Array:
-    """Where each begins, and where the last one ends; a null one begins nowhere."""
+    """Return where each value begins, and where the last one ends; None for a null value."""
     *starts, end = accumulate(map(len, whole), initial=0)
     marked = [None if value is None else at for value, at in zip(values, starts, strict=True)]
     return pa.array([*marked, end], pa.int32())

@@ -1,7 +1,7 @@
-"""Values of JSON documents as those of columns: exactly what was written, or refused.
+"""Convert values of JSON documents to values of columns exactly, or refuse them.
 
-Arrow on its own cuts 1.5 to 1 where a whole number is wanted and makes 1.0 of true. What does not
-lose anything is taken: 2.0 is a whole number, and numbers are decimals to their last digit.
+Arrow alone truncates 1.5 to 1 in integer columns and converts true to 1.0. A conversion without
+loss is accepted: 2.0 is an integer, and numbers become decimals with all their digits.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from logstate.changelog.reading.column_parts import (
 )
 
 _LOWEST, _BEYOND = -(2**63), 2**63
-#: whole numbers below have a float of their own; of larger ones several share one
+#: integers below have an exact float; of larger ones several share one
 _EXACT: Final = 2**53
 
 
 def _of(kind: str, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``take`` where there is a value. It answers None for what is none of the kind."""
+    """Apply ``take`` unless the value is null. It returns None for a value of another kind."""
 
     def shape(value: Any) -> Any:
         if value is None:
             return None
         found = take(value)
         if found is None:
-            raise ValueError(f"{as_written(value)} is no {kind}")
+            raise ValueError(f"{as_written(value)} is not a {kind}")
         return found
 
     return shape
@@ -52,7 +52,7 @@ def _whole_number(value: Any) -> int | None:
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < _EXACT else None
     if isinstance(value, Decimal):
-        # In this order: what is far away has digits without end as a whole number.
+        # Compare first: a huge decimal would have unlimited digits as an integer.
         is_whole = _LOWEST <= value < _BEYOND and value == value.to_integral_value()
         return int(value) if is_whole else None
     return None
@@ -78,7 +78,7 @@ def _instant(value: Any) -> datetime | None:
     if not isinstance(value, str):
         return None
     found = msgspec.convert(value, datetime)
-    # One without a time zone is taken for UTC, as Spark's session here has it.
+    # A time without a time zone is UTC, as in Spark's session here.
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
@@ -111,7 +111,7 @@ TEXTS: Final = {
 
 
 def json_decoder(part: Part, wanted: Any = Any) -> msgspec.json.Decoder[Any]:
-    """What decodes documents of a part into plain data, or into the class ``wanted``.
+    """Return a decoder of documents into plain data, or into the class ``wanted``.
 
     >>> json_decoder(SCALARS["integer"]).decode(b"1.5")
     1.5

@@ -1,13 +1,13 @@
-"""The newest record of each row of a changelog up to a cut, and what was missing there. Pure.
+"""The newest record of each row of a changelog up to a cut, and the offsets that were missing.
 
-Whether compaction has removed rows that the cut covers is decided by `complete_read`, from what is
-collected here: how many rows there are, which offsets are missing, and which keys appear twice.
+`complete_read` decides whether compaction has removed rows of the cut, from the data collected
+here: how many rows there are, which offsets are missing, and which keys appear twice.
 
-A key that still appears twice before the cut clears the holes behind its first appearance: the
-cleaner goes through a log from its beginning, and each pass that made such a hole has spared that
-first record, so it did not know the second one, and less what lies behind the cut. About holes
-before it this says nothing while a pass is under way, whose beginning is clean and whose rest
-is not.
+A key that still appears twice before the cut proves that the holes after its first appearance are
+harmless: the cleaner goes through a log from its beginning, and each pass that made such a hole has
+kept the first record, so it knew neither the second one nor any record after the cut. For holes
+before it this proves nothing while a pass is running, because only the beginning of the log is
+clean then.
 
 How it works: records wait as the client gave them until there are some thousands. Of these only
 the newest of each row are kept, as bytes in columns (`blocks`), where rows die when later ones
@@ -47,7 +47,7 @@ _IN_MEMORY = 128 << 20
 
 
 class LatestRecords:
-    """The newest record of each row seen so far, and what the offsets tell about compaction."""
+    """The newest record of each row seen so far, and the offsets that indicate compaction."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class LatestRecords:
         self._offsets: dict[bytes, int] = {}
         self._hole = FirstHole(log_start)
         self.records_total = 0
-        """How many records were seen, of all keys."""
+        """The number of records seen, of all keys."""
         self._first_repeated = _NEVER
         self._stream_time = -1
 
@@ -90,17 +90,17 @@ class LatestRecords:
 
     @property
     def is_of_some_keys(self) -> bool:
-        """Whether only some keys are wanted."""
+        """Whether only some keys are requested."""
         return self._keys is not None
 
     def found_all_keys(self) -> bool:
-        """Whether each key that is wanted has a record. Of windows nobody knows how many."""
+        """Whether each requested key has a record. For windows their number is unknown."""
         self._settle()
         wanted = self._keys
         return wanted is not None and not self._table.has_windows and wanted <= self._newest.keys()
 
     def live_rows(self) -> int:
-        """How many rows there are: keys whose newest record is not a tombstone."""
+        """Return the number of rows: keys whose newest record is not a tombstone."""
         self._settle()
         self._sweep()
         return sum(block.rows - block.values.null_count for block in self._blocks)
@@ -128,7 +128,7 @@ class LatestRecords:
         return repeated is not None and repeated < hole
 
     def offsets_before(self, ahead: list[FetchedRecord]) -> Iterator[int | None]:
-        """Of each record behind the cut that is wanted: the offset of its key before the cut."""
+        """Yield for each requested record after the cut the offset of its key before the cut."""
         self._settle()
         seen = self._offsets if self._table.is_versioned else self._newest
         return map(seen.get, map(key_of, self._wanted(ahead)))
@@ -190,7 +190,7 @@ class LatestRecords:
             self._sweep()
 
     def _identities(self, records: list[FetchedRecord]) -> Iterable[Hashable]:
-        """What tells rows apart."""
+        """Return the identities of the records' rows."""
         keys = map(key_of, records)
         if not self._table.is_versioned:
             return keys
@@ -218,7 +218,7 @@ class LatestRecords:
             file.release()
 
     def _sweep(self) -> None:
-        """Take out of the blocks what is not the newest any more."""
+        """Remove records that were superseded from the blocks."""
         if self._rows == len(self._newest):
             return
         newest = array("q", sorted(self._newest.values()))

@@ -38,5 +38,5 @@ def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:
         return frozenset(map(encode, keys))
     except (TypeError, struct.error, AttributeError) as error:
         raise ConfigError(
-            f"keys= has one that is no {table.key_format}, which the store's are: {error}"
+            f"keys= has a key that is not a {table.key_format} like the store's keys: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Whether offsets that no consumer is shown are there: markers of transactions. Pure.
+"""Find out whether offsets that consumers do not receive are transaction markers.
 
 A consumer gets no markers, so one looks like a record that compaction has taken.
 
@@ -33,14 +33,14 @@ class Missing(NamedTuple):
 class MissingOffsets:
     """The offsets of a log without a record, each with the newest time before it.
 
-    ``most`` of them are kept; whoever needs all of them asks whether there are more.
+    At most ``most`` of them are kept; compare the count to detect that there are more.
     """
 
     def __init__(self, records: Iterable[list[FetchedRecord]], start: int, end: int, most: int):
         self._most = most
         self.found: list[Missing] = []
         self.adjacent: list[Missing] = []
-        """Those of them beside another one."""
+        """Those with an adjacent missing offset."""
         expected, newest_ms = start, -1
         for batch in records:
             for record in batch:
@@ -58,11 +58,11 @@ class MissingOffsets:
             self.adjacent += kept
 
     def are_markers(self, first_since: FirstSince, now_ms: int) -> bool:
-        """Whether all offsets that are missing are proven to be there."""
+        """Whether all missing offsets are proven to be markers."""
         return len(self.found) <= self._most and are_markers(self.found, first_since, now_ms)
 
     def adjacent_are_markers(self, first_since: FirstSince, now_ms: int) -> bool:
-        """The same of those beside another one."""
+        """Whether the missing offsets with an adjacent one are proven to be markers."""
         return len(self.adjacent) <= self._most and are_markers(self.adjacent, first_since, now_ms)
 
 

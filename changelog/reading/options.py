@@ -1,7 +1,7 @@
 """Options of ``format("logstate")``: parsed and checked in one place, on the driver.
 
-The words are those of Spark's own ``statestore`` and ``kafka`` sources where these have one.
-Every problem is reported at once, and an option that nobody reads is an error: a misspelt
+The names are those of Spark's own ``statestore`` and ``kafka`` sources if these have the option.
+All problems are reported at once, and an unused option is an error: a misspelled
 ``includeTombstone`` must not silently give a different table.
 """
 
@@ -47,7 +47,7 @@ _OWNED_KAFKA_KEYS = frozenset(
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a read was asked for. Field comments give the option's name where it differs."""
+    """The settings of a read. Field comments give the option's name if it differs."""
 
     bootstrap: str
     application: str | None = None
@@ -73,7 +73,7 @@ class SourceOptions:
     stall_seconds: float = 60.0
     read_change_feed: bool = False
     has_row_changes: bool = False
-    """changeFeedFormat: "log" (default), a record as it is, or "spark", what it did to its row."""
+    """changeFeedFormat: "log" (default): the records; "spark": their effects on rows."""
     include_preimages: bool = False
     starting_offsets: str | Offsets = EARLIEST
     max_offsets_per_trigger: int | None = None
@@ -197,12 +197,12 @@ def _conflicts(options: SourceOptions, *, is_cut_given: bool) -> list[str]:
             "copy of stores as tables; give the text of a cut"
         )
     problems += _of_feed(options)
-    told = {"storeKind": options.store_kind, "windowSizeMs": options.window_size_ms}
+    kinds = {"storeKind": options.store_kind, "windowSizeMs": options.window_size_ms}
     if options.application is not None:
         problems += [
             f'"{name}" is for logs that no manifest describes, and "application" has one: leave '
             "one of them out"
-            for name, value in told.items()
+            for name, value in kinds.items()
             if value is not None
         ]
     owned = sorted(_OWNED_KAFKA_KEYS & options.kafka.keys())
@@ -226,7 +226,7 @@ _Place = TypeVar("_Place")
 
 
 class _Parser:
-    """Takes options out of a mapping and collects what is wrong with them."""
+    """Reads options from a mapping and collects their problems."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given

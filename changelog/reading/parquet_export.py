@@ -2,11 +2,11 @@
 
 Invariants:
 
-- What was at the place before stays whole until all of the new is written and on disk; then file
-  by file takes its place, each by a rename.
-- Nothing else in a directory is touched.
-- Each file says which cut it is, under ``logstate.cut`` in its metadata: files that tell the same
-  one belong together.
+- Existing output stays complete until all of the new output is written and on disk; then each file
+  replaces the old one by a rename.
+- Other files in a directory are not touched.
+- Each file contains its cut, under ``logstate.cut`` in its metadata: files with the same cut belong
+  together.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _write_files(table: StoredTable, to: Path) -> dict[Path, int]:
     if not is_file:
         to.mkdir(parents=True, exist_ok=True)
     elif not to.parent.is_dir():
-        raise ConfigError(f"there is no directory {to.parent} to write {to.name} into")
+        raise ConfigError(f"directory {to.parent} for {to.name} does not exist")
     schema = table.schema.with_metadata({"logstate.cut": table.cut})
     parts = {to: table.batches()} if is_file else _parts(table, to)
     written: dict[Path, int] = {}

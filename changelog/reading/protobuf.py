@@ -1,8 +1,8 @@
 """Protobuf values as columns: the described message gives the types, numbers find the fields.
 
-The class that the application has is not needed: one is made of the description. A field that can
-be asked whether it is set is null where it is not; every other one has the default of its type, as
-in the application. Numbers of enums that have no name are columns' text as numbers.
+The application's class is not needed: a class is created from the description. A field with
+presence is null if it is not set; every other one has the default of its type, as
+in the application. Numbers of enums without a name become their digits as text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def protobuf_part(schema: Schema) -> Part:
 
 
 def protobuf_decoder(description: Schema) -> Callable[[bytes], Any]:
-    """What decodes the bytes into plain data. Raises ConfigError if Protobuf is missing here."""
+    """Return a decoder of the bytes into plain data. Raises ConfigError if Protobuf is missing."""
     try:
         from logstate.serdes.protobuf_values import plain_decoder
     except ImportError as error:

@@ -27,10 +27,10 @@ def read(
     kafka: Mapping[str, str] | None = None,
     **options: str,
 ) -> StoredTable:
-    """The state of a store at one cut, for whatever reads Arrow: pandas, Polars, DuckDB, pyarrow.
+    """Return the state of a store at one cut, for any reader of Arrow: pandas, Polars, DuckDB.
 
-    It is read from the changelog; no instance is asked, the application may be running or not, and
-    nothing is written. ``cut`` is ``latest-commit``, where every task is as at its newest commit,
+    It is read from the changelog; no instance is contacted, the application may be running or not,
+    and nothing is written. ``cut`` is ``latest-commit``, the newest commit of every task,
     ``latest``, everything committed, or a cut as text, such as ``latest_cut()`` gives: stores that
     are read with the same one belong together. ``keys`` are the only ones wanted. ``times`` are
     timestamps, or integers in ms. Windows that the store hides already are left out unless
@@ -41,7 +41,7 @@ def read(
     compacted away since then is an error, never another state.
 
     Raises ConfigError if pyarrow is not installed or an option is wrong, TopicError if the
-    application has never run, RestoreError if a cut cannot be read, BrokerError if nobody answers::
+    application has never run, RestoreError if a cut cannot be read, BrokerError on no answer::
 
         import logstate, polars
 

@@ -1,4 +1,4 @@
-"""A store at one cut as a stream of Arrow batches, read anew each time somebody reads it."""
+"""A store at one cut as a stream of Arrow batches. Each read of the stream reads the log again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logstate.changelog.reading.tables import arrow_schema, table_of
 
 
 class StoredTable:
-    """What ``logstate.read`` gives. Whoever takes an Arrow stream takes it as it is.
+    """The result of ``logstate.read``, for every consumer of an Arrow stream.
 
     That is the `Arrow PyCapsule interface`: ``pandas.DataFrame.from_arrow(table)``,
     ``polars.DataFrame(table)``, ``duckdb.sql("from table")``, ``pyarrow.table(table)``.

@@ -54,7 +54,7 @@ class PartitionScan:
     clock: int | None
     """The store's stream time at the cut in ms, where it is known."""
     start_at_cut: int | None = None
-    """Where the log began when the cut was the newest, if that is known."""
+    """First offset of the log when the cut was the newest, if that is known."""
 
 
 class TableScan:
@@ -66,25 +66,25 @@ class TableScan:
         self._ends = ends
         self._as_stored = as_stored(source.entry, options.registry)
         self.keys: frozenset[bytes] | None = None
-        """Nothing else is wanted, as bytes; None: every key is."""
+        """Only these keys are requested, as bytes; None: all keys."""
 
     def plan(self, choose: Choose = sorted) -> list[PartitionScan]:
-        """What is to be read, of the partitions that ``choose`` leaves.
+        """Return what has to be read, of the partitions that ``choose`` returns.
 
-        Raises RestoreError if the log does not have it any more.
+        Raises RestoreError if the log does not contain it any more.
         """
         wanted = self.partitions(choose)
         if not wanted:
             return []
         config, topic = self._options.client_config, self._source.topic
         log = log_reader().log_bounds(config, [TopicPartition(topic, n) for n in wanted])
-        # Behind the bounds, which are of the topic whose id is told now, or of an older one.
+        # After the bounds, which belong to the topic with this id, or to an older one.
         now = log_reader().log_topics(config, [topic])[topic]
         check_topic_id(topic, self._source.topic_id, now.topic_id, "the loaded table's")
         return [self._plan(tp, bounds) for tp, bounds in sorted(log.items())]
 
     def partitions(self, choose: Choose = sorted) -> list[int]:
-        """The partitions that may have what is wanted, of those that ``choose`` leaves."""
+        """Return the partitions that may have requested rows, of those that ``choose`` returns."""
         wanted = choose(self._ends.positions)
         if self._options.partition is not None:
             if self._options.partition not in self._ends.positions:
@@ -98,11 +98,11 @@ class TableScan:
         return wanted
 
     def _are_keys_placed(self) -> bool:
-        """Whether the bytes of a sought key are those whose hash chose its partition."""
+        """Whether a requested key's bytes are those whose hash determined its partition."""
         if self._source.entry.get("placed_by") != BY_HASH:
             return False
         if self._options.key_format is not None or self._options.key_schema is not None:
-            return False  # a windowed key that is read as bytes has its window, which nobody hashed
+            return False  # a windowed key that is read as bytes contains its window
         return table_of(self._options, self._source.entry).shows_placed_keys
 
     def _plan(self, partition: TopicPartition, bounds: Any) -> PartitionScan:
@@ -110,7 +110,7 @@ class TableScan:
         if bounds.end < end:
             raise RestoreError(
                 f"{partition}: the log ends at {bounds.end}, before the cut at {end}; it was "
-                "truncated or created anew since the cut was taken; read at a newer cut"
+                "truncated or created again since the cut was taken; read at a newer cut"
             )
         if bounds.start > end:
             raise RestoreError(
@@ -178,7 +178,7 @@ class TableScan:
         return CompleteRead(_KafkaLog(self._options, log, self._as_stored), cut, begin)
 
     def _start_now(self, table: StoreTable, log: TopicPartition, partition: PartitionScan) -> int:
-        """Where the log begins, once it was read. Raises RestoreError if windows are missed."""
+        """Return the log's beginning after the read. Raises RestoreError if windows are missing."""
         known = partition.start_at_cut
         if known is None or not table.expires:
             return partition.log_start

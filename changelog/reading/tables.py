@@ -72,7 +72,7 @@ from logstate.contracts.windowed_keys import (
 # Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
 _MIN_TIME_MS = -62_135_596_800_000
 _MAX_TIME_MS = 253_402_300_799_999
-#: the column of changes that has the key as it is in the changelog, its window included
+#: the column of changes that contains the key's bytes in the changelog, including the window
 KEY_BYTES = "_key"
 #: formats of which two keys that differ in their bytes differ in their columns
 _ONE_FORM_EACH = frozenset({"string", "int64", "int32", "bytes", "boolean"})
@@ -142,9 +142,9 @@ class StoreTable:
         self._has_duplicates = self._layout == "window" and bool(entry.get("retain_duplicates"))
         self._oldest = oldest_shown(entry, self._layout)
         self.changes_within_ms: int | None = self.history_ms if self.is_versioned else None
-        """How far behind the newest row the store lets a row change; None: as far as one likes."""
+        """How far behind the newest row the store lets a row change; None: without a limit."""
         if self._oldest is not None:
-            # A row that is hidden may lie in a segment that lives yet, and be put again.
+            # A hidden row may be in a segment that is not expired, and be put again.
             self.changes_within_ms = interval_ms_of(entry) - self._oldest
         self.has_windows = self._layout not in {"plain", "faust", *_OPAQUE}
         """Whether changelog keys are more than the key."""
@@ -186,7 +186,7 @@ class StoreTable:
 
     @property
     def has_key_bytes(self) -> bool:
-        """Whether changes have the key's bytes, because the columns do not tell all keys apart.
+        """Whether changes have the key's bytes, because different keys may have equal columns.
 
         Those of texts, integers, booleans and bytes do. Decimals of another exponent, 0.0 and -0.0,
         an instant in two time zones, a field that is absent or null, and two schemas of a registry

@@ -1,13 +1,13 @@
-"""Whether windows that a cut shows were trimmed from its changelog since. Pure.
+"""Find out whether windows that a cut contains were trimmed from its changelog since.
 
 The owner of a windowed store deletes the records of windows that have expired by its clock: those
-at the beginning of the log, a part of a segment at a time (`rows.segments`). A cut of before has an
-older clock, by which some of them are shown yet. They are gone, and no hole tells, because a log
-that begins later looks like one that has always begun there. So a cut notes where its logs began.
+at the beginning of the log, a part of a segment at a time (`rows.segments`). An earlier cut has an
+older clock, by which some of them are not expired. They are deleted, and no hole shows it, because
+the log looks as if it had always begun there. So a cut contains the beginnings of its logs.
 
-Not every window that was deleted is missed. Owners wait for a while before they delete, so a
-cut that is younger has all that it shows. For an older one the newest clock tells how far an owner
-can have come.
+Not every deleted window is missing from the cut. Owners wait for a while before they delete, so
+a cut that is younger is complete. For an older one the newest clock limits how far an owner can
+have deleted.
 """
 
 from __future__ import annotations

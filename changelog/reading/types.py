@@ -2,7 +2,7 @@
 
 A description is what ``Serde.describe()`` gives and the manifest keeps, so a reader needs no
 Python class of the application. What a table cannot express (recursive types, unions, tuples of
-mixed types) becomes the JSON text of that part; what nobody described stays binary.
+mixed types) becomes the JSON text of that part; values without a description stay binary.
 
 Everything is nullable: a JSON field may be absent, and a schema is a promise of the writer only.
 """

@@ -1,8 +1,8 @@
 """Rows of several versions of a type as one column: what ``logstate.serdes.upgradable`` wrote.
 
 The column has the type of the current version. A row of an earlier one has to be upgraded by the
-application's own functions, which no manifest holds: the option ``valueSerde`` names the serde, as
-``module:attribute``, and whoever decodes imports it, on the driver and on every executor.
+application's own functions, which are not in the manifest: the option ``valueSerde`` names the
+serde, as ``module:attribute``, which is imported for decoding, on the driver and on every executor.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _deserializer(target: str) -> Decode:
         return serde.deserializer("", False)  # type: ignore[union-attr, no-any-return]
     except (ImportError, AttributeError) as error:
         raise ConfigError(
-            f"option valueSerde: {target!r} is no serde that can be imported here ({error}). Name"
+            f"option valueSerde: {target!r} cannot be imported here as a serde ({error}). Name"
             ' it as "module:attribute", and make the module known to the executors'
             " (spark.sparkContext.addPyFile)"
         ) from error

@@ -1,6 +1,6 @@
-"""Rows: what stores of every kind are made of.
+"""Rows: the common basis of all kinds of stores.
 
 Imports contracts, serdes and backend. Uncommitted writes over committed ones over the backend
-(`rows`), bytes of values (`row_codec`), keys of windows, segments of time, what is logged
+(`rows`), encoding of values (`row_codec`), keys of windows, time segments, changelog writes
 (`writes`). Start with `rows`.
 """

@@ -1,4 +1,4 @@
-"""Where a range of keys begins and ends: in the order of their bytes, which is told if it matters.
+"""Bounds of a range of keys, in the order of their bytes; logs a warning if that order matters.
 
 Rows lie in the order of serialised keys, as in Kafka Streams. That is the order of the values for
 text, bytes and numbers from 0 on; -1 comes after 1, and of JSON numbers 10 comes before 2. A range
@@ -25,15 +25,15 @@ _IN_ORDER: Final = SCALARS.keys() - _SIGNED
 
 
 def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any, Any], Bounds]:
-    """The function that makes bounds of two keys of a store, None = open."""
+    """Return a function that computes the bounds of two keys of a store, None = open."""
     kind = spec.key_format.get("format")
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def warn(cause: str, lower: Any, upper: Any) -> None:
-        if cause not in told:
-            told.add(cause)
+        if cause not in warned:
+            warned.add(cause)
             _LOGGER.warning(
-                "store %r, keys from %r to %r: %s (told once)", spec.name, lower, upper, cause
+                "store %r, keys from %r to %r: %s (logged once)", spec.name, lower, upper, cause
             )
 
     def bounds(lower: Any, upper: Any) -> Bounds:
@@ -73,7 +73,7 @@ _REMEDIES = dict.fromkeys(_SIGNED, _OF_SIGNS) | {
     "json": "JSON numbers come in the order of their text, 10 before 2: filter all()"
 }
 _REVERSED = (
-    "nothing lies between them, because rows lie in the order of their keys' bytes, and there the"
+    "no keys are between them, because rows are in the order of their keys' bytes, and there the"
     " first key comes after the last one. {}"
 )
 _WITHOUT_NEGATIVES = (

@@ -1,4 +1,4 @@
-"""What differs between window and session stores: their keys, and what is shown and kept.
+"""The differences between window and session stores: keys, visibility and retention.
 
 A row key is ``segment | key | tail``, and the tail is two numbers. The first is the row's *time*:
 it gives the segment, hides the row and lets it expire. Behind the segment it is the layout of
@@ -39,7 +39,7 @@ class KeySchema(NamedTuple):
     tail_bytes: int
     #: how much of the tail stands before the key where rows lie by time first
     times_bytes: int
-    #: the key as it is shown, of a key and the two numbers
+    #: the user's key, from a key and the two numbers
     windowed: Callable[[Any, int, int], Windowed[Any]]
     #: 1, or -1: of rows with one time and key the last comes first in memory, as in Kafka Streams
     memory_sign: int
@@ -55,7 +55,7 @@ class KeySchema(NamedTuple):
         return row_key[SEGMENT_BYTES : -self.tail_bytes]
 
     def memory_order(self, pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
-        """What rows are sorted by in memory: time, key, second number."""
+        """Return the sort key of rows in memory: time, key, second number."""
         first, second = self.times_of(pair[0])
         return first, self.key_of(pair[0]), self.memory_sign * second
 
@@ -103,9 +103,9 @@ def key_schema(spec: StoreSpec) -> KeySchema:
 def bound_row_key(
     codec: RowCodec, schema: KeySchema, part_ms: int
 ) -> Callable[[Any, int, int], bytes]:
-    """Where the row of a key and two numbers lies; mostly they are those of the last call.
+    """Return the row key of a key and two numbers; the result of the last call is cached.
 
-    Several threads may ask at once: what it remembers is replaced as a whole.
+    Several threads may call it at once: the cached result is replaced as a whole.
     """
     pack_tail, encode_key, store = schema.pack_tail, codec.encode_key, codec.store
     last: tuple[int | None, int, bytes, bytes] = None, 0, b"", b""

@@ -1,14 +1,14 @@
-"""What each commit wrote, and committed layers as readers look at them: few runs, in order.
+"""The writes of each commit, and committed layers as readers see them: few runs, in order.
 
 Dozens of committed layers may wait for the backend. Readers see them as *runs*: merged rows of
 layers that follow each other, each run at least twice as large as the next newer one, so there are
-at most log2 as many as rows. The rows of one more commit are a run of their own, or are merged with
-what is not large enough beside them; a row is merged a few times in its life, however many commits
-come after it.
+at most log2 as many as rows. The rows of one more commit become a separate run, or are merged with
+adjacent runs that are not large enough; a row is merged a few times in its life, however many
+commits come after it.
 
 Runs are made by the first reader of a view, from those of an earlier view if one was read, and the
-keys of a run are sorted by the first reader that scans it. Nobody does it where nobody asks, and
-the worker that commits never does.
+keys of a run are sorted by the first reader that scans it. This is done only for readers, and
+never by the worker that commits.
 
 Invariants:
 1. a layer is immutable once it is frozen, and a run always;
@@ -77,7 +77,7 @@ class Run:
         self._keys = sorted_keys
 
     def with_newer(self, newer: Run) -> Run:
-        """Both as one; sorted, if this one is: somebody scans, it seems."""
+        """Return both runs as one; sorted, if this one is, because scans are likely then."""
         rows = {**self.rows, **newer.rows}
         if not self.is_sorted:
             return Run(rows)
@@ -87,7 +87,7 @@ class Run:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether somebody scanned it."""
+        """Whether a reader has scanned it."""
         return self._keys is not None
 
     def sorted_keys(self) -> list[bytes]:

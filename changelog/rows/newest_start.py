@@ -1,11 +1,11 @@
-"""How late windows in the backend can start: later ones need not be looked for there.
+"""An upper bound of window starts in the backend: later windows need not be searched there.
 
 Rows reach the backend in layers, which are frozen before they are applied. So at every freeze the
-clock of the store, the largest start put so far, is noted; what is applied afterwards starts no
-later than the largest clock noted. The clock itself may go back (an abort, a rolled back record):
-the note does not.
+clock of the store, the largest start put so far, is recorded; later applied rows have starts
+up to the largest recorded clock. The clock itself may go back (an abort, a rolled back record):
+the recorded one does not.
 
-The rows tell it of freezes. Where they go back or expire the bound stays right.
+The rows report freezes. If they are rolled back or expire, the bound stays valid.
 """
 
 from __future__ import annotations

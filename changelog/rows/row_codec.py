@@ -1,4 +1,4 @@
-"""How the values and headers of a store become row bytes and come back.
+"""Encode and decode the values and headers of a store's rows.
 
 Layouts, all integers big-endian::
 
@@ -42,9 +42,9 @@ class RowCodec(NamedTuple):
     store: str
     encode_key: Callable[[Any], bytes]
     raw_key: Callable[[Any], bytes]
-    """As ``encode_key``; what it raises names the store, at the price of a call."""
+    """As ``encode_key``; errors name the store, at the cost of a call."""
     raw_prefix: Callable[[Any], bytes]
-    """The bytes that keys begin with; refuses what says nothing of them."""
+    """The bytes that keys begin with; refuses a prefix that does not determine any."""
     decode_key: Callable[[bytes], Any]
     encode_value: Callable[[Any], bytes]
     decode_value: Callable[[bytes], Any]
@@ -52,7 +52,7 @@ class RowCodec(NamedTuple):
     key_bounds: Callable[[Any, Any], Bounds]
 
     def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
-        """Whether a serialised key lies between two keys: both inclusive, None = open."""
+        """Return a test whether a serialized key is between two keys, inclusive; None = open."""
         first, last = self.key_bounds(lower, upper)
         if last is None:
             return lambda raw: first <= raw
@@ -106,11 +106,11 @@ def _naming_the_store(decode_value: Deserializer[Any], store: str) -> Deserializ
         except Exception as error:
             raise SerdeError(
                 f"a row of store {store!r} cannot be read: {type(error).__name__}:"
-                f" {text_of(error)}. What is written is checked, so the row is from before its type"
-                " was changed, or from another program. Declare a type that reads it (fields that"
-                " were added need defaults; logstate.serdes.upgradable() reads rows of earlier"
+                f" {text_of(error)}. Written rows are checked, so the row is from before its type"
+                " was changed, or from another program. Declare a type that reads it (new fields"
+                " need defaults; logstate.serdes.upgradable() reads rows of earlier"
                 " types), or delete the row: put(key, None) in a processor;"
-                " ErrorHandlers(processing=...) passes over the records of its key meanwhile"
+                " ErrorHandlers(processing=...) skips the records of its key until then"
             ) from error
 
     return decode
@@ -156,7 +156,7 @@ def timestamped_row_with_headers(value: bytes, timestamp: int, headers: Headers)
 
 
 def new_row_of(spec: StoreSpec) -> Callable[[bytes, int, Headers], bytes]:
-    """How a timestamped store makes its rows."""
+    """Return the function by which a timestamped store encodes its rows."""
     return timestamped_row_with_headers if spec.with_headers else timestamped_row
 
 

@@ -1,14 +1,14 @@
-"""The rows of one key by time, held in memory for the keys that are asked for.
+"""The rows of one key by time, kept in memory for the requested keys.
 
-Joins, sliding windows and sessions look at the neighbouring rows of a key with every record. A scan
-of the store costs tens of microseconds, even for a key without rows; a look at a short sorted list
-costs one. So the first look at a key reads its rows through, later ones find them here, and every
-write of the store keeps the list as it is on the medium.
+Joins, sliding windows and sessions read the adjacent rows of a key with every record. A scan of the
+store costs tens of microseconds, even for a key without rows; a read of a short sorted list costs
+one. So the first read of a key loads its rows, later reads find them here, and every
+write of the store updates the list.
 
 Invariants, for each group:
 - it holds exactly the key's rows from ``floor`` on, sorted;
-- what is asked for before ``floor`` makes it be read anew; rows before what is asked for are let go
-  once they are the larger half.
+- a read before ``floor`` loads it again; rows before the requested range are dropped once they are
+  the larger half.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RowGroups(RowCache):
         return rows[first:]
 
     def put(self, key: bytes, time: int, second: int, row: bytes | None) -> None:
-        """A row was written (None: deleted): keep its group as it is on the medium."""
+        """Update the group for a row that was written (None: deleted)."""
         group = self.groups.get(key)
         if group is None or time < group.floor:
             return
@@ -111,7 +111,7 @@ class RowGroups(RowCache):
     forget_known = forget
 
     def cached_bytes(self, row_bytes: float) -> int:  # noqa: ARG002  it counts its own
-        """What it holds, or more."""
+        """Return an upper bound of the memory, in bytes."""
         return self._held_bytes
 
     def evict(self, share: float) -> None:

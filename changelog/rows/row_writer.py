@@ -1,4 +1,4 @@
-"""How a value put into a store becomes its row and its changelog record.
+"""Convert a value put into a store to its row and its changelog record.
 
 Plain stores log with the timestamp of the record being processed, timestamped ones with the row's
 own; a deletion always with the record's. Stores with headers log the row's headers, or the record's
@@ -24,7 +24,7 @@ from logstate.contracts.stores import StoreSpec
 
 
 class EncodedRow(NamedTuple):
-    """A row, and what is logged of it; both None for a deletion."""
+    """A row, and its logged value; both None for a deletion."""
 
     row: bytes | None
     logged_value: bytes | None
@@ -36,9 +36,9 @@ RowEncoder: TypeAlias = Callable[[Any], EncodedRow]
 
 
 def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEncoder:
-    """The function from what is put into a store, None included, to the encoded row.
+    """Return the function from a value put into a store, or None, to the encoded row.
 
-    Into a session store with headers values are put with theirs, as a pair.
+    Values of a session store with headers are put with their headers, as a pair.
     """
     encode_value, store = codec.encode_value, codec.store
     new = tuple.__new__
@@ -84,7 +84,7 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
 
 
 def restored_row(spec: StoreSpec, value: bytes, timestamp: int | None, headers: Headers) -> bytes:
-    """The row of a changelog record that is no deletion."""
+    """Return the row of a changelog record that is not a deletion."""
     if not spec.traits.is_timestamped:
         has_headers = spec.kind == "session" and spec.with_headers
         return encode_headers(headers) + value if has_headers else value

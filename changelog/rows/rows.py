@@ -5,10 +5,10 @@ touches a backend itself. That is what makes two promises hold for all kinds at 
 its own writes, and uncommitted data never reaches the backend.
 
 How it works. Writes go into the current *layer* (the commit's) and into the *overlay*,
-which is all layers merged: the one place reads look at first. ``freeze`` closes the layer; after
+which is all layers merged: reads check it first. ``freeze`` closes the layer; after
 the transaction committed the layer waits among the *unapplied* ones; ``applied`` drops them once
-one backend write has taken them over. ``discard`` throws away everything that is not committed and
-rebuilds the overlay from what is.
+one backend write has stored them. ``discard`` drops all uncommitted writes and
+rebuilds the overlay from committed layers.
 
 Invariants:
 1. overlay = union of the unapplied, frozen and current layers, later ones winning;
@@ -84,7 +84,7 @@ def drop_oldest(held: dict[Any, Any], share: float) -> None:
 
 
 class RowCache:
-    """What a store keeps besides its rows, in a form that it can use at once; here: nothing."""
+    """Additional data that a store keeps in a form for direct use; this class keeps nothing."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ class RowCache:
     keeps_written = False
 
     def __len__(self) -> int:
-        """How many rows it holds, for the metric."""
+        """The number of rows held, for the metric."""
         return 0
 
     def flush(self) -> None:
@@ -165,7 +165,7 @@ class Rows:
         self._count = cell
 
     def mirror(self, mirror: RowCache) -> None:
-        """From here on, tell ``mirror`` when it has to write or to forget."""
+        """Notify ``mirror`` from now on when it has to write or to drop its rows."""
         self._mirrors.append(mirror)
         self._is_cached &= not mirror.keeps_written
 
@@ -232,9 +232,9 @@ class Rows:
         return value is not None
 
     def _added_by(self, rows: Mapping[bytes, bytes | None]) -> int:
-        """By how many rows these writes change the number of rows.
+        """Return by how many rows these writes change the number of rows.
 
-        Most replace rows that are in memory: those pass without a step of the interpreter each.
+        Most writes replace rows that are in memory: they are handled without an interpreter step.
         """
         exists = self._exists
         if None in rows.values():
@@ -274,12 +274,12 @@ class Rows:
 
     def begin_journal(self) -> None:
         """Remember old values from here on, so that one record's writes can be undone."""
-        self.flush_mirrors()  # what is pending from here on is this record's
+        self.flush_mirrors()  # pending writes from here on belong to this record
         self._journal = []
         self._journaled_ranges = len(self._current.ranges)
 
     def end_journal(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` put back what was there."""
+        """Stop recording; with ``rollback`` restore the old values."""
         journal, self._journal = self._journal, None
         if not rollback or journal is None:
             return

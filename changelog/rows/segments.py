@@ -1,7 +1,7 @@
-"""Time segments: how rows that expire are laid out, so that expiry never touches them singly.
+"""Time segments: the layout of expiring rows, so that expiry never touches them one by one.
 
-Every row of a window, session or versioned store starts with the 8-byte number of the segment its
-time falls into (time // interval). A segment expires as a whole once all of it lies before the
+Every row of a window, session or versioned store starts with the 8-byte number of the segment of
+its time (time // interval). A segment expires as a whole once all of it is before the
 clock minus the retention; the rows of all expired segments are then one deleted range. The state is
 the store's clock alone, so that rolling back the clock rolls back expiry as well.
 
@@ -59,7 +59,7 @@ def segment_interval_ms(spec: StoreSpec) -> int:
 
 @cache
 def part_interval_ms(interval_ms: int, retention_ms: int) -> int:
-    """How much time one number in front of a row stands for; the interval is a multiple of it.
+    """Return the time span of one number before a row; the interval is a multiple of it.
 
     >>> part_interval_ms(1_800_000, 3_600_000), part_interval_ms(60_000, 25_000)
     (1800000, 12000)

@@ -1,4 +1,4 @@
-"""Numbers that tell the puts of one store apart: 1, 2, and so on, from 1 again after the last."""
+"""Numbers that distinguish the puts of one store: 1, 2, and so on, from 1 again after the last."""
 
 from __future__ import annotations
 

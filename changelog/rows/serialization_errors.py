@@ -1,9 +1,9 @@
 """Keys and values that the serdes of a store refuse: the error names the store and the part.
 
-A serde does not know whose it is, and the fastest of them are functions of C, whose errors say
-nothing but types. So a store catches what they raise where it calls them, which costs nothing until
-something is raised. What it raises then has the traceback and the cause of theirs, and tells types
-as they do: keys and values do not belong into logs.
+A serde does not know its store, and the fastest serdes are C functions, whose errors only mention
+types. So a store catches their errors where it calls them, which costs nothing until one is raised.
+The new error has the original traceback and cause, and mentions types only, because keys and values
+must not appear in logs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ declare the type that it really has"
     """
     if key is None:
         what = f"store {store!r} was given None as key, and keys are never None"
-        return _told(error, f"{what}: leave such a record out, or give it a key")
-    return _told(error, f"the key given to store {store!r} does not fit: {text_of(error)}")
+        return _with_text(error, f"{what}: leave such a record out, or give it a key")
+    return _with_text(error, f"the key given to store {store!r} does not fit: {text_of(error)}")
 
 
 def naming_store(store: str, encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
@@ -45,11 +45,11 @@ def naming_store(store: str, encode: Callable[[Any], bytes]) -> Callable[[Any], 
 
 def value_serialization_error(store: str, error: Exception) -> Exception:
     """The error of the same class that says of which store the value is."""
-    return _told(error, f"the value given to store {store!r} does not fit: {text_of(error)}")
+    return _with_text(error, f"the value given to store {store!r} does not fit: {text_of(error)}")
 
 
-def _told(error: Exception, text: str) -> Exception:
-    """A registry's error, and what a user's serde has a class of its own for, stays what it is."""
+def _with_text(error: Exception, text: str) -> Exception:
+    """Return the error with a new text; errors of other classes are returned unchanged."""
     if type(error) not in (TypeError, SerdeError):
         return error
     return type(error)(text).with_traceback(error.__traceback__)

@@ -40,7 +40,7 @@ class BufferedUpdate(NamedTuple):
     headers: Headers
 
     def size_bytes(self, key: bytes) -> int:
-        """What Kafka Streams counts for it against ``max_bytes``."""
+        """Return the size that Kafka Streams counts against ``max_bytes``."""
         size = 8 + len(key) + 8 + 8 + len(self.topic or "") + 4
         size += len(self.prior or b"") + len(self.new or b"")
         if self.old != self.prior:

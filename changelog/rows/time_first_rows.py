@@ -6,11 +6,11 @@ its rows lie twice below each segment, and a segment is still one range::
     segment | 0 | times | key | what else the row key ends with -> row
     segment | 1 | key | tail of the row key                     -> nothing, found by key
 
-The times are the start of a window (its sequence number stays behind the key), or end and start of
-a session: what is due at a look is one range, however much the store keeps beside it.
+The times are the start of a window (its sequence number stays after the key), or end and start of
+a session: the due rows are one range, however many other rows the store has.
 
 To the store these classes look like rows with the usual keys (segment, key, tail): only scans by
-time know better.
+time use the other order.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
-"""Rows of a store kept as objects: what was put waits here, and is written once per commit.
+"""Rows of a store kept as objects: puts are buffered here, and written once per commit.
 
-A hot key is read and written many times between two commits; its row is needed once. So reads are
-answered with the object that was put or decoded last, and rows that were put are *pending* until a
-commit, a scan or an expiry asks the rows for bytes. That is most of the cost of a count.
+A hot key is read and written many times between two commits; its row is needed once. So reads
+return the object that was put or decoded last, and rows that were put are *pending* until a
+commit, a scan or an expiry needs bytes. That saves most of the cost of a count.
 
 Bytes stay the authority, so when a value is encoded depends on the value:
 
 - at the flush, if nothing can go wrong then (:mod:`logstate.changelog.rows.deferred_values`); its
   object is read meanwhile;
-- at its put, if it is of another immutable type; what is read is what the bytes decode to, never
-  the object that was put, whose fields nobody has checked: an int in the place of a float comes
+- at its put, if it is of another immutable type; reads return what the bytes decode to, never
+  the object that was put, whose fields are not checked: an int in the place of a float is read
   back as a float;
-- past this class, together with its row, where every write is logged, and rows that are deleted or
+- without this class, together with its row, if every write is logged; rows that are deleted or
   have headers always.
 
 Invariants:
 1. ``rows`` holds what the bytes of a row decode to, or would;
 2. a key of ``row_keys`` is pending and newer than the rows below: its value is in ``encoded`` if it
-   was encoded at its put, else in ``rows``; every other row of ``rows`` equals what lies below.
+   was encoded at its put, else in ``rows``; every other row of ``rows`` equals the row below.
 
 The rows below say when to flush and to forget.
 """
@@ -119,7 +119,7 @@ except Exception as error:
 def _put_function(
     text: PutText, condition: str, keep: str, names: tuple[str, ...], origin: str
 ) -> Any:
-    """What binds a put to its store: made once, and asked for at every start of every task."""
+    """Return the generated binding of a put to its store: cached, because every task needs it."""
     arguments, place, place_is, accept = text
     parts = {
         "condition": condition,
@@ -251,7 +251,7 @@ class WriteBehind(RowCache):
         return len(self.rows) + len(self.encoded)
 
     def flush(self) -> None:
-        """Encode, store and log what is pending."""
+        """Encode, store and log pending rows."""
         if not self.row_keys:
             return
         rows, encoded, log_key_at = self.rows, self.encoded, self._log_key_at
@@ -273,12 +273,12 @@ class WriteBehind(RowCache):
         encoded.clear()
 
     def expire(self) -> None:
-        """Write what is pending and let go of the rest, which may be expired."""
+        """Write pending rows and drop the rest, which may be expired."""
         self.flush()
         self.rows.clear()
 
     def forget(self) -> None:
-        """Drop everything, what is pending too: it was never committed."""
+        """Drop everything, pending rows too: they were never committed."""
         self.row_keys.clear()
         self.encoded.clear()
         self.rows.clear()

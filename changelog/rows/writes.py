@@ -1,4 +1,4 @@
-"""What a store has to say to its changelog since the last commit.
+"""The changelog writes of a store since the last commit.
 
 ``changelog_writes="commit"`` (default) logs a row once per commit, its last write; ``"update"``
 logs every write in order, as Kafka Streams without caches does. What a row IS depends on the store
@@ -75,7 +75,7 @@ class ChangelogWrites:
             self._last.update(writes)
 
     def take(self) -> list[LoggedFields]:
-        """The commit's writes, in order; what follows belongs to the next."""
+        """Return the commit's writes, in order; later writes belong to the next commit."""
         writes = self._every + list(self._last.values())
         self._last = {}
         self._every = []
@@ -88,7 +88,7 @@ class ChangelogWrites:
         self._journal_order = None
 
     def end_journal(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` restore what was there."""
+        """Stop recording; with ``rollback`` restore the earlier writes."""
         journal, self._journal = self._journal, None
         if not rollback or journal is None:
             return

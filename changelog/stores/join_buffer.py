@@ -3,7 +3,7 @@
 A row is ``00 | 8 bytes timestamp | serialised key | 4 bytes sequence number`` -> the record with
 the place it came from (the format of `suppress_values`, with buffer time 0). Byte order is time
 order, then key, then arrival. Row and changelog record are the same bytes; changelog records have
-no timestamp of their own.
+no timestamp.
 
 The clock of the store is the largest timestamp put into it. A record waits until the clock has
 passed its timestamp by the grace.

@@ -121,7 +121,7 @@ class KeyValueStore(KeyValueReads[K, V]):
         return found
 
     def put_all(self, entries: Entries[K, V]) -> None:
-        """Put each, in order. Raises TypeError for what is no pairs."""
+        """Put each, in order. Raises TypeError if the entries are not pairs."""
         for key, value in pairs_of(entries, self.name):
             self.put(key, value)
 

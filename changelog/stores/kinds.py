@@ -23,7 +23,7 @@ from logstate.contracts.stores import StoreSpec
 
 
 class Store(Protocol):
-    """What every kind has in common."""
+    """The interface of every kind."""
 
     name: str
 
@@ -56,7 +56,7 @@ def build_store(
     store_class = STORE_CLASSES.get(spec.kind)
     if store_class is None:
         raise TopologyError(
-            f"there is no store kind {spec.kind!r} for store {spec.name!r}; "
+            f"unknown store kind {spec.kind!r} of store {spec.name!r}; "
             f"known: {', '.join(STORE_CLASSES)}",
             declared_at=spec.declared_at,
         )

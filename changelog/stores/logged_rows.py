@@ -1,4 +1,4 @@
-"""What stores have in common whose rows are logged as they are: of joins, and of subscriptions."""
+"""The common part of stores whose rows are logged unchanged: of joins, and of subscriptions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LoggedRows:
 
     @property
     def num_records(self) -> int:
-        """How many rows there are. Costs a scan."""
+        """Return the number of rows. Costs a scan."""
         return sum(1 for _ in self._rows.scan())
 
     def restore(self, records: Sequence[LoggedFields]) -> None:

@@ -8,13 +8,12 @@ takes it back with the values. The changelog holds keys and values only, in the 
 puts; forgetting an entry logs a tombstone.
 
 Invariants:
-1. an entry has exactly one index row, that of its own sequence;
+1. an entry has exactly one index row, that of its current sequence;
 2. sequences grow; no index row is below ``_first``;
 3. there are at most ``capacity`` entries, but for a restore: amid a commit's records the log may
-   hold more, and what is to go has its tombstone. What is still too much after it, the next use
-   forgets before it looks: where the capacity was lowered, and where Kafka Streams wrote the log,
-   which has no tombstones of what a table forgot. There too the entries put last are those that
-   are left.
+   have more, and each removed entry has its tombstone. The next use removes remaining surplus
+   before it reads: if the capacity was lowered, or if Kafka Streams wrote the log, which has no
+   tombstones for removed entries. There, too, the entries put last are kept.
 
 A restored store has the order of the changelog: of the last puts, because gets are not logged. So
 after a crash another entry may be the next to go, as in Kafka Streams.
@@ -45,7 +44,7 @@ _STRIDE = 64
 
 
 class EntryRows:
-    """The entries of an LRU store as plain rows, key to value, for reads that are no use."""
+    """The entries of an LRU store as plain rows, key to value; reads do not count as use."""
 
     def __init__(self, rows: ReadableRows) -> None:
         self._rows = rows

@@ -35,7 +35,7 @@ _VARIABLE_SIZE = 1
 
 
 class OuterJoinReads(Generic[K]):
-    """What waits, over a task's rows or a query's."""
+    """Reads of the waiting records, over a task's rows or a query's."""
 
     def __init__(self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows) -> None:
         self.name = spec.name
@@ -107,7 +107,7 @@ def decode_list(row: bytes, store: str) -> list[bytes]:
     kind, count = _COUNT.unpack_from(row)
     if kind != _VARIABLE_SIZE:
         raise StoreCorruptedError(
-            f"a row of store {store!r} is no list of values of variable size: it starts with"
+            f"a row of store {store!r} is not a list of values of variable size: it starts with"
             f" {row[:5].hex()}, expected 01. The changelog was probably written by something else"
             " than a stream join; restore the topic from a backup. `logstate reset` would delete"
             " the state of all stores"

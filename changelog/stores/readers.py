@@ -1,7 +1,7 @@
-"""Readers of stores: which class answers queries about which kind, over rows that nobody writes.
+"""Readers of stores: which class answers queries about which kind, over read-only rows.
 
-A reader has the reads of its store and no writes: it is given rows that can only be read, and no
-changelog. Reading an entry of an LRU store through one is no use of the entry.
+A reader has the reads of its store and no writes: it gets rows that can only be read, and no
+changelog. Reading an entry of an LRU store through a reader does not count as use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ReaderClass: TypeAlias = "Callable[[StoreSpec, RowCodec, ReadableRows, TimeCell
 
 
 class NoReads:
-    """Of a store that nobody but its operator reads."""
+    """For a store that only its operator reads."""
 
 
 def _key_value(_spec: StoreSpec, codec: RowCodec, rows: ReadableRows, _cell: TimeCell) -> Any:

@@ -139,7 +139,7 @@ class SegmentedReads(Generic[K, V]):
     def _inside(
         self, rows: Iterator[tuple[bytes, bytes]], lower: K | None, upper: K | None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Those whose keys' bytes lie between two keys', both inclusive, None = open."""
+        """Return those whose keys' bytes are between two keys', both inclusive, None = open."""
         is_inside, key_of = self.codec.key_range(lower, upper), self.schema.key_of
         return (pair for pair in rows if is_inside(key_of(pair[0])))
 
@@ -201,7 +201,7 @@ class SegmentedStore(SegmentedReads[K, V]):
             if value is not None:
                 row = restored_row(spec, value, timestamp, headers)
                 rows.put(pack_segment(part) + key, row)
-            elif not spec.retain_duplicates:  # else every put is a row of its own
+            elif not spec.retain_duplicates:  # otherwise every put is a separate row
                 rows.put(pack_segment(part) + key, None)
         self._groups.forget()
         if self._behind is not None:
@@ -258,7 +258,7 @@ class SegmentedStore(SegmentedReads[K, V]):
     def _is_live(self, time_ms: int) -> bool:
         """Advance the clock; False, and counted, for a put that comes too late.
 
-        False also for one whose part is gone already: nobody could see its row.
+        False also for one whose part is deleted already: its row would be invisible.
         """
         segments = self.segments
         time = segments.cell.time

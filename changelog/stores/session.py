@@ -72,7 +72,7 @@ class SessionReads(SegmentedReads[K, V]):
         *,
         reverse: bool = False,
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """The same for keys whose bytes lie between two keys', both inclusive, None = open.
+        """The same for keys whose bytes are between two keys', both inclusive, None = open.
 
         Kafka Streams' ``findSessions(keyFrom, keyTo, ...)``, in the order of ``all``.
         """
@@ -121,7 +121,7 @@ class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
         """Write a session; None removes it. ``headers`` are kept where the store keeps headers.
 
         Raises ValueError for one that ends before it starts: no search by time would find it; and
-        TypeError for what is no session.
+        TypeError for objects that are not a session.
         """
         if type(session) is not Windowed:
             session = self._session_of(session)

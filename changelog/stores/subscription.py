@@ -1,7 +1,7 @@
-"""The subscription store of a foreign-key join: who asked for which right row.
+"""The subscription store of a foreign-key join: which left rows subscribe to which right row.
 
 A row is ``4 bytes length, foreign key | left key`` -> the subscription, so all subscriptions of a
-foreign key lie together, in the order of the left keys' bytes. Changelog records are the same
+foreign key are adjacent, in the order of the left keys' bytes. Changelog records are the same
 bytes, with the timestamp and the headers of the record being processed.
 """
 

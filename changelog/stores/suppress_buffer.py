@@ -2,15 +2,15 @@
 
 How it works. A row is ``"k" + serialised key -> logged value``; the value ends in the buffer time.
 The order is kept in memory as a heap of (buffer time, key), where Kafka Streams holds the whole
-buffer in memory. One more row, ``"v"``, counts the changes of the store: whoever finds another
-number there than the heap was built for (a rollback, a restart, a restore) builds it anew from the
+buffer in memory. One more row, ``"v"``, counts the changes of the store: if the number differs from
+that of the heap (after a rollback, a restart, a restore), the heap is built again from the
 rows.
 
 Invariants:
 1. an update of a buffered key keeps its buffer time and place;
 2. ``min_timestamp`` is the buffer time of what ``first`` returns;
-3. a key is logged once per commit, with what it is then: its last update, or null once it left.
-   Logged records have no timestamp of their own.
+3. a key is logged once per commit, with its current state: its last update, or null once it left.
+   Logged records have no timestamp.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SuppressBuffer(Generic[K, V]):
 
     @property
     def size_bytes(self) -> int:
-        """What they count against ``max_bytes``: Kafka Streams' estimate of its memory."""
+        """The size that counts against ``max_bytes``: Kafka Streams' estimate of its memory."""
         self._refresh()
         return self._size_bytes
 
@@ -99,7 +99,7 @@ class SuppressBuffer(Generic[K, V]):
         return self._heap[0][0] if self._heap else _NO_TIME
 
     def first(self) -> Suppressed[K, V] | None:
-        """What leaves next: the earliest buffer time, then the smallest key."""
+        """Return the next row to leave: the earliest buffer time, then the smallest key."""
         self._refresh()
         if not self._heap:
             return None
@@ -201,7 +201,7 @@ class SuppressBuffer(Generic[K, V]):
         return version + 1
 
     def _refresh(self) -> None:
-        """Build the order anew if the rows are not those it was built for."""
+        """Build the order again if the rows have changed since."""
         version = self._stored_version()
         if version == self._version:
             return

@@ -53,13 +53,13 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     def checked(
         self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
     ) -> dict[str, Callable[..., Any]]:
-        """As of a plain store; ``put`` is checked by whoever checks the times of rows."""
+        """As of a plain store; the wrapper that checks the times of rows also checks ``put``."""
         if self._behind is None:
             return {}
         return {"get": self._behind.bound_get(is_allowed, partial(refuse, "get"))}
 
     def latest_bytes(self, key: K) -> bytes | None:
-        """The bytes of a row's value, as they are logged; None where there is no row."""
+        """Return the bytes of a row's value, as logged; None if the row does not exist."""
         if self._behind is not None:
             self._behind.flush()
         row = self._rows.get(self.codec.encode_key(key))

@@ -70,7 +70,7 @@ class VersionSegment:
         return self.next_ms == self.least_ms
 
     def find(self, time: int) -> FoundVersion:
-        """The version valid at ``time``, which lies in ``[least_ms, next_ms)``."""
+        """Return the version valid at ``time``, which is in ``[least_ms, next_ms)``."""
         valid_to = self.next_ms
         for index, (valid_from, value) in enumerate(self.versions):
             if valid_from <= time:

@@ -5,8 +5,8 @@ returns as the version's end depends on which segments still exist and on deleti
 trace (deleting the latest version at its own timestamp forgets it).
 
 Changelog: the plain value, stamped with the version's start. A put older than the history is
-dropped and counted. Kafka Streams logs it all the same; here it is logged only where every write
-is, since a restore from a compacted log could not tell that it was dropped. For the same reason
+dropped and counted. Kafka Streams logs it nevertheless; here it is logged only if every write
+is, since a restore from a compacted log could not detect that it was dropped. For the same reason
 only plain replacements share a place in the log: deletions are logged one by one.
 """
 
@@ -50,7 +50,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
     """A versioned store of one task. Keys are never None."""
 
     #: recorded runs of Kafka Streams show none where a processor reads
-    tells_ends = False
+    has_ends = False
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -66,8 +66,8 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         self._drop = context.store_dropper(spec.name)
         # Part of a write's identity, so that none is merged with another across a deletion.
         self._deletions = 0
-        #: The clock that the committed rows stand for. A restore goes on with it, and measures age
-        #: by the records it reads: the store's own clock, that of the cut, may be ahead.
+        #: The clock that the committed rows stand for. A restore continues with it, and measures
+        #: age by the records it reads: the store's own clock, that of the cut, may be ahead.
         self.restored = SegmentClock(
             TimeCell(), self.segments.interval_ms, self.segments.retention_ms
         )

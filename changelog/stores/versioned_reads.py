@@ -1,9 +1,9 @@
 """The reads of a versioned store, over a task's rows or a query's.
 
-The latest version of a key has a row of its own (0xff | key -> 8 bytes valid from | value) unless
-it is a deletion; a version that ended lies in the segment of its END (segment | key), see
-:mod:`logstate.changelog.stores.version_segment`. So "as of" reads look at the latest row, then at
-segments from the asked time on.
+The latest version of a key has a separate row (0xff | key -> 8 bytes valid from | value) unless
+it is a deletion; a version that ended is in the segment of its END (segment | key), see
+:mod:`logstate.changelog.stores.version_segment`. So "as of" reads check the latest row, then
+segments from the requested time on.
 
 The latest version never expires. Older ones can be read as of any time within the history of the
 store's clock, the largest timestamp put so far.
@@ -58,7 +58,7 @@ class VersionedReads(Generic[K, V]):
     """Reads by key and time, as queries see them."""
 
     #: whether :meth:`get` says when the version that it found ended
-    tells_ends = True
+    has_ends = True
 
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
@@ -96,9 +96,7 @@ class VersionedReads(Generic[K, V]):
                 if found.value is None:
                     return None
                 value, valid_to = self.codec.decode_value(found.value), found.valid_to
-                return VersionedRecord(
-                    value, found.valid_from, valid_to if self.tells_ends else None
-                )
+                return VersionedRecord(value, found.valid_from, valid_to if self.has_ends else None)
         return None
 
     def versions(

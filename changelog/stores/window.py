@@ -84,7 +84,7 @@ class WindowReads(SegmentedReads[K, V]):
     def fetch_key_range(
         self, lower: K | None, upper: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """The same for keys whose bytes lie between two keys', both inclusive, None = open.
+        """The same for keys whose bytes are between two keys', both inclusive, None = open.
 
         Kafka Streams' ``fetch(keyFrom, keyTo, timeFrom, timeTo)``, in the order of ``fetch_all``.
         """
@@ -129,7 +129,7 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         self.encoded_last: bytes | None = None
         self._newest = NewestStart(self.segments, rows)
         rows.mirror(self._newest)
-        #: the window that was asked for last, and where its row lies: a new one is put next
+        #: the window that was read last, and its row key: usually the same is put next
         self._asked: list[Any] = [None, b""]
         fetch: Any = self.fetch
         self.fetch_row = fetch  # of timestamped stores only
@@ -154,7 +154,7 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         self._put(self._row_key(key, start_ms, 0), start_ms, value)
 
     def encoded(self, value: V | None) -> EncodedRow:
-        """What ``put_encoded`` takes: the row that a value has now, and the record at hand."""
+        """Return the argument of ``put_encoded``: the row and record of the current value."""
         encoded = self._encode(value)
         self.encoded_last = encoded.logged_value
         return encoded

@@ -1,16 +1,17 @@
-"""Filling a store from outside: rows become its changelog's records, in one transaction.
+"""Fill a store from outside: write rows to its changelog in one transaction.
 
-    1  nobody is in the group; an attempt that died before is fenced
-    2  has this batch come before? Then nothing is left to do
-    3  ONE transaction: every row, the note that the batch has come, and the offsets of the store's
-       tasks as they were, with cuts that name the new ends of the changelog
-    4  before its end: still nobody is in the group
+    1  check that the group has no members, and fence an earlier attempt that died
+    2  return if this batch was written before
+    3  in ONE transaction: write every row, a note that the batch was written, and the unchanged
+       offsets of the store's tasks with cuts that contain the new ends of the changelog
+    4  before it commits: check again that the group has no members
 
-All of it or nothing: a kill anywhere leaves a transaction that the next attempt aborts, or the
-brokers after its time-out, and the next attempt finds the batch either noted or not.
+Either everything is written or nothing. If the process dies at any point, the next attempt, or the
+brokers after the transaction timeout, abort the transaction. The next attempt then finds the note
+or does not.
 
-Rows replace rows of the same key. Only the store is filled: what its operator would send when a row
-changes is not sent, and stores that are computed from it do not change.
+Rows replace rows of the same key. Only the store is filled: nothing is sent downstream of its
+operator, and stores that are computed from it do not change.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ Clocks: TypeAlias = "Mapping[int, dict[str, int]]"
 
 @dataclass(frozen=True)
 class Backfilled:
-    """What was done."""
+    """The result of a backfill."""
 
-    #: records that were written, deletions included
+    #: number of records written, deletions included
     rows: int
-    #: rows of windows that the store has expired, and versions that begin before its history; they
-    #: are left out, as a put would be
+    #: number of rows left out because the store has expired their windows, or because they are
+    #: versions that begin before its history; a put would ignore them, too
     expired: int = 0
-    #: whether the batch had come before: then nothing was written
+    #: whether the batch was written before; then this call wrote nothing
     is_repeat: bool = False
 
 
@@ -73,7 +74,7 @@ def backfill(
     key: Serde[Any] | None = None,
     value: Serde[Any] | None = None,
     config: Mapping[str, Any] | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Backfilled:
     """Fill a store of a stopped application that has run before; all rows, or none.
 
@@ -82,22 +83,22 @@ def backfill(
             windows ``window_start``, of sessions also ``window_end``, of versions ``valid_from``;
             ``_timestamp`` where the rows keep one), or a table or batches of pyarrow, to which
             Polars and DuckDB turn theirs by ``to_arrow()``. A null value deletes.
-        application_id: the application's.
+        application_id: the application's id.
         store: a key-value, window, session or versioned store.
         bootstrap: brokers, as ``host:port``.
-        batch_id: a name for these rows. One that has come before is not written again, however
-            often it is tried; without one the rows are written each time.
-        key: a serde, where keys are of a format that only it can write (Avro, Protobuf).
+        batch_id: a name for these rows. A batch of the same name is written only once, however
+            often it is tried; without a name the rows are written each time.
+        key: a serde, needed for key formats that only a serde can write (Avro, Protobuf).
         value: the same for values.
         config: settings of the Kafka clients, as for ``Application``.
-        told: called with each step as it is taken, in words.
+        on_step: called with a description of each step before it begins.
 
-    Raises MembersLiveError while an instance lives, ConfigError for a store or columns that do not
-    fit, SerdeError for a row that does not, TopicError where the application never ran. Nothing was
-    written then.
+    Raises MembersLiveError while an instance is running, ConfigError for an unsuitable store or
+    unsuitable columns, SerdeError for a row that cannot be written, TopicError if the application
+    never ran. In each case nothing was written.
     """
     with open_backfill(application_id, bootstrap, config) as application:
-        filling = Filling(application, store, batch_id, key=key, value=value, told=told)
+        filling = Filling(application, store, batch_id, key=key, value=value, on_step=on_step)
         if filling.has_come():
             return Backfilled(0, is_repeat=True)
         return filling.fill(filling.logged(_plain_rows(rows)))
@@ -106,7 +107,7 @@ def backfill(
 def open_backfill(
     application_id: str, bootstrap: str, config: Mapping[str, Any] | None
 ) -> StoppedApplication:
-    """The application, with transactions as long as brokers allow by default."""
+    """Open the application, with the longest transactions that brokers allow by default."""
     return StoppedApplication(
         application_id, bootstrap, config, timeout_ms=_TRANSACTION_TIMEOUT_MS, tells=True
     )
@@ -123,9 +124,9 @@ class Filling:
         *,
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
-        told: Callable[[str], None] = lambda _: None,
+        on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._application, self._told = application, told
+        self._application, self._on_step = application, on_step
         stored, self._cut_records = application.stored()
         _check_is_whole(stored)
         self._logged_as = names_of_logs(stored)
@@ -140,7 +141,7 @@ class Filling:
         return self._note in self._cut_records
 
     def logged(self, rows: Iterable[Row]) -> Iterator[LoggedRow]:
-        """The records of rows."""
+        """Return the changelog records of rows."""
         checked: frozenset[str] | None = None
         for row in rows:
             names = frozenset(row)
@@ -150,29 +151,29 @@ class Filling:
             yield from self.rows.logged(row)
 
     def fill(self, records: Iterable[LoggedRow]) -> Backfilled:
-        """Write the records, and hand the store over."""
-        self._told("read what was committed")
+        """Write the records, and commit the tasks' offsets with cuts that include them."""
+        self._on_step("read the commits")
         before = self._before()
         clocks = {
-            task.partition: without_counts(told.clocks) for task, told in before.commits.items()
+            task.partition: without_counts(commit.clocks) for task, commit in before.commits.items()
         }
         count = 0
 
         def write(producer: TransactionalProducer) -> None:
             nonlocal count
-            self._told("write the rows")
+            self._on_step("write the rows")
             for batch in self._batches(records, clocks):
                 producer.produce(batch)
                 count += len(batch)
             positions = producer.flush()
-            self._told("hand over")
-            # Before our own offsets are pending: they would be waited for.
+            self._on_step("hand over")
+            # Check before our own offsets are pending: reading them would wait for our commit.
             self._check_is_as(before)
             self._hand_over(before, clocks, positions, count)
-            self._told("commit")
+            self._on_step("commit")
 
         self._application.in_transaction(write)
-        self._told("done")
+        self._on_step("done")
         return Backfilled(count, self._expired)
 
     def _before(self) -> _Before:
@@ -221,9 +222,10 @@ class Filling:
             yield batch
 
     def _liveness(self, clocks: Clocks) -> Callable[[LoggedRow], bool]:
-        """Whether a row is not too old for the store, whose clock it moves as a put would.
+        """Return a check whether a row is new enough for the store; it advances the stream time.
 
-        Reads of versions as of a time look no farther than the clock.
+        The stream time advances as with a put, because reads of versions as of a time are limited
+        by it.
         """
         name, layout = f"store:{self.rows.name}", self.rows.layout
         if layout not in ("window", "session", "versioned"):
@@ -238,7 +240,7 @@ class Filling:
             if layout != "versioned":
                 row_ms = expiry_time(layout, record.key)
             clock_ms = max(of_task.get(name, UNKNOWN_TIME_MS), row_ms)
-            # A version too: a restore would pass over it, and nobody would ever have it.
+            # Also a version: a restore would skip it, and it would never be visible.
             if oldest is not None and row_ms < clock_ms + oldest:
                 return False
             of_task[name] = clock_ms
@@ -258,8 +260,8 @@ class Filling:
         ids = {name: one.topic_id for name, one in described.items()}
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         records = [self._note_record(count)]
-        for task, told in before.commits.items():
-            logs = {t: at for t, at in told.positions.items() if t not in sources}
+        for task, commit in before.commits.items():
+            logs = {t: at for t, at in commit.positions.items() if t not in sources}
             reached = positions.get(TopicPartition(self._topic, task.partition))
             handed = task_handover(
                 application.application_id,
@@ -267,8 +269,8 @@ class Filling:
                 {t: before.position(TopicPartition(t, task.partition)) for t in sources},
                 positions=logs if reached is None else {**logs, self._topic: reached},
                 clocks=clocks[task.partition],
-                topic_ids={**ids, **told.topic_ids},
-                begins=told.begins,
+                topic_ids={**ids, **commit.topic_ids},
+                begins=commit.begins,
                 logged_as=self._logged_as,
             )
             offsets.update(handed.offsets)
@@ -293,12 +295,12 @@ class _Before(NamedTuple):
     begins: Mapping[TopicPartition, int]
 
     def position(self, partition: TopicPartition) -> tuple[int, int]:
-        """The next offset of an input, and the largest event time that was seen in it."""
+        """Return the next offset of an input, and the largest event time seen in it."""
         return position_of(partition, self.committed, self.begins)
 
 
 def store_entry(stored: Manifest, store: str) -> Mapping[str, Any]:
-    """A store's entry of a manifest. Raises ConfigError where there is none."""
+    """Return a store's entry of a manifest. Raises ConfigError if there is none."""
     if store not in stored["stores"]:
         raise ConfigError(
             f"application {stored['application_id']!r} has no store {store!r}; it has"
@@ -318,7 +320,7 @@ def _check_is_whole(stored: Manifest) -> None:
 
 
 def _plain_rows(rows: Any) -> Iterator[Row]:
-    """Rows as mappings: of a table of Arrow and of its batches one batch after the other."""
+    """Return rows as mappings. Arrow tables and batches are read batch by batch."""
     for one in rows.to_batches() if hasattr(rows, "to_batches") else rows:
         if hasattr(one, "to_pylist"):
             yield from one.to_pylist()

@@ -1,12 +1,12 @@
-"""Values as bytes, by what a serde tells of itself, without the application's classes.
+"""Encode values from the description of a serde, without the application's classes.
 
 The inverse of :mod:`logstate.serdes.described`: plain data of the described shape becomes the bytes
 that the application itself would write. Fields of an object are written in the order of their
-declaration, whatever order they come in, because equal keys must be equal bytes. Fields that are
-not given take their default; what is neither given nor has one is null where it may be.
+declaration, regardless of the order of the input, because equal keys must be equal bytes. A missing
+field takes its default; a missing field without a default is null if it may be.
 
-Where a reader shows the JSON text of a part (unions, tuples of mixed types, types that contain
-themselves), that text is taken back as it is.
+Parts that a reader shows as JSON text (unions, tuples of mixed types, types that contain
+themselves) are accepted as such text and written unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEY_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def encoder(description: Description | None, *, is_key: bool) -> Encode:
-    """What makes bytes of plain data: scalars as they are, objects as mappings.
+    """Return a function that encodes plain data: scalars, or mappings for objects.
 
     >>> point = {"format": "json", "schema": {"type": "object", "properties": {
     ...     "x": {"type": "integer"}, "y": {"type": "integer", "default": 0}}, "required": ["x"]}}
@@ -58,17 +58,17 @@ def encoder(description: Description | None, *, is_key: bool) -> Encode:
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise SerdeError(f"a text is wanted, and {value!r} is of type {type(value).__name__}")
+        raise SerdeError(f"expected a string, got {value!r} of type {type(value).__name__}")
     return value.encode()
 
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):  # of 5, bytes() makes five zeros
-        raise SerdeError(f"bytes are wanted, and {value!r} is of type {type(value).__name__}")
+        raise SerdeError(f"expected bytes, got {value!r} of type {type(value).__name__}")
     return bytes(value)
 
 
-#: what says more, or takes more, than the serde
+#: stricter checks, or more types, than the serde has
 _OF_PLAIN_DATA: Mapping[str, Encode] = {"string": _text, "bytes": _bytes}
 
 
@@ -87,7 +87,7 @@ def _json(schema: Mapping[str, Any] | None, *, is_key: bool) -> Encode:
 
 
 def _check_of(schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
-    """Raises for a row that the application cannot read: it would stop whenever it came to it."""
+    """Return a check that raises for a row that the application could not read."""
     try:
         return msgspec.json.Decoder(described_type(schema)).decode
     except TypeError:  # a description that says more than a type can
@@ -95,34 +95,34 @@ def _check_of(schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
 
 
 def _checked_text(value: Any) -> bytes:
-    """JSON text as it is, and of other data its JSON."""
+    """Return JSON text unchanged as bytes, and other data encoded as JSON."""
     if not isinstance(value, str):
         return _ENCODER.encode(value)
     data = value.encode()
     try:
         msgspec.json.decode(data)
     except UNDECODABLE as error:
-        raise SerdeError(f"{value!r} is no JSON text: {error}") from error
+        raise SerdeError(f"{value!r} is not valid JSON: {error}") from error
     return data
 
 
 def _key_text(value: Any) -> bytes:
-    """The same for keys, which are equal bytes where they are equal data."""
+    """Encode a key like ``_checked_text``, so that equal data gives equal bytes."""
     return _KEY_ENCODER.encode(msgspec.json.decode(_checked_text(value)))
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
-def _whole(value: Any) -> Any:
-    """As an integer is written, where it is one: tables make floats and decimals of them."""
+def _as_integer(value: Any) -> Any:
+    """Return an integral number as an int: tables turn integers into floats and decimals."""
     is_whole = isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value)
     return int(value) if is_whole else value
 
 
-def _with_a_point(value: Any) -> Any:
-    """As the application writes a float: 52 as 52.0, and a decimal without quotes."""
+def _as_float(value: Any) -> Any:
+    """Return a number as the float that the application writes: 52 as 52.0."""
     is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     return float(value) if is_number else value
 
@@ -133,7 +133,7 @@ def _optional(shape: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class _Shapes:
-    """Makes data that encodes as an object of the described type would."""
+    """Converts data to values that encode as an object of the described type would."""
 
     known: Mapping[str, Any]
     #: entries of mappings are sorted in keys
@@ -155,12 +155,12 @@ class _Shapes:
                     item = self.of(schema["items"], inside)
                     return _optional(lambda values: [item(value) for value in values])
             case "integer" if "enum" not in schema:
-                return _whole
+                return _as_integer
             case "number":
-                return _with_a_point
+                return _as_float
             case "string" | "integer" | "boolean":
-                return _as_it_is
-        return _as_it_is if "enum" in schema else self._raw
+                return _unchanged
+        return _unchanged if "enum" in schema else self._raw
 
     def _raw(self, value: Any) -> Any:
         encode = _key_text if self.is_key else _checked_text
@@ -171,7 +171,7 @@ class _Shapes:
         if len(choices) == 1:
             return _optional(self.of(choices[0], inside))
         if {one.get("type") for one in choices} == {"integer", "number"}:
-            return _as_it_is
+            return _unchanged
         return self._raw
 
     def _object(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> Shape:
@@ -211,5 +211,5 @@ def _fields_shape(fields: Mapping[str, Shape], schema: Mapping[str, Any]) -> Sha
 
 
 def _entries(value: Any) -> Any:
-    """Of a mapping; Arrow gives maps as lists of pairs."""
+    """Return the entries of a mapping; Arrow gives maps as lists of pairs."""
     return value.items() if isinstance(value, Mapping) else value

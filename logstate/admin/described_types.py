@@ -1,8 +1,8 @@
-"""The type of a JSON schema, to ask of a document whether the application could read it.
+"""Convert a JSON schema to a type, to check whether the application could read a document.
 
-It is as strict as a description is: what is null where nothing says that it may be, and what is of
-another type, is refused. Unions of several types and types that contain themselves are anything,
-and a duration is any text: pydantic writes years, which msgspec does not read.
+The type is as strict as the description: it refuses a null that is not declared, and another type.
+Unions of several types and types that contain themselves accept anything, and a duration accepts
+any text: pydantic writes years, which msgspec does not read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TEXTS: Mapping[str, Any] = {
 
 
 def described_type(schema: Mapping[str, Any]) -> Any:
-    """What msgspec decodes a document of this schema into; nothing else is done with it.
+    """Return the type that msgspec decodes a document of this schema into; used only to validate.
 
     >>> msgspec.json.decode(b"[1, 2]", type=described_type({"type": "array", "items":
     ...     {"type": "integer"}}))

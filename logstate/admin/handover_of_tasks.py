@@ -1,4 +1,4 @@
-"""The cuts with which tasks go on: what each reads from where, by which clocks. Pure."""
+"""Build the cuts from which tasks continue: input positions, changelog positions and clocks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from logstate.task.task_commit import processor_times
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.graph.sub_topology import SubTopology
 
-#: where inputs begin that were not read so far
+#: where inputs begin that have no committed offset
 Begin: TypeAlias = "Literal['earliest', 'latest'] | At | int"
-#: of a partition for which nothing was committed
+#: the value for a partition without a commit
 NOTHING: Final = Committed(None, "")
 
 
 class TaskHandover(NamedTuple):
-    """What is committed for one task."""
+    """The commit of one task."""
 
     offsets: Mapping[TopicPartition, tuple[int, str]]
-    #: for the cuts topic, where the cut is too long for the offsets' metadata
+    #: for the cuts topic, if the cut is too long for the offsets' metadata
     records: list[ProducedRecord]
 
 
 @dataclass(frozen=True)
 class Handover:
-    """Makes the cuts; ``begins`` of inputs without an offset, ``ends`` of the new changelogs."""
+    """Builds the cuts from the ``begins`` of inputs without an offset and the new ``ends``."""
 
     plan: BoundPlan
     begins: Mapping[TopicPartition, int]
@@ -44,7 +44,7 @@ class Handover:
         clocks: Mapping[str, int],
         committed: Mapping[TopicPartition, Committed],
     ) -> TaskHandover:
-        """The offsets of one task, with its cut."""
+        """Return the offsets of one task, with its cut."""
         plan, task = self.plan, TaskId(sub_topology.id, partition)
         inputs = {
             tp.topic: position_of(tp, committed, self.begins) for tp in plan.input_partitions(task)
@@ -59,7 +59,7 @@ class Handover:
             positions=positions,
             clocks=clocks,
             topic_ids=ids,
-            begins=dict.fromkeys(positions, 0),  # the new changelogs have all their records
+            begins=dict.fromkeys(positions, 0),  # the new changelogs contain all their records
             logged_as=plan.logged_as,
         )
 
@@ -69,12 +69,12 @@ def position_of(
     committed: Mapping[TopicPartition, Committed],
     begins: Mapping[TopicPartition, int],
 ) -> tuple[int, int]:
-    """Where an input is read on, and the largest event time that was seen in it."""
+    """Return the next offset of an input, and the largest event time seen in it."""
     found = committed.get(partition, NOTHING)
     if found.offset is None:
         return begins.get(partition, 0), UNKNOWN_TIME_MS
-    told = decode_cut(found.metadata, committed_offset=found.offset)
-    return found.offset, told.partition_time_ms
+    cut = decode_cut(found.metadata, committed_offset=found.offset)
+    return found.offset, cut.partition_time_ms
 
 
 def task_handover(
@@ -88,8 +88,10 @@ def task_handover(
     begins: Mapping[str, int],
     logged_as: Mapping[str, str],
 ) -> TaskHandover:
-    """The commit of a task; ``inputs`` is input topic to (next offset, partition time in ms),
-    ``logged_as`` store to the name in its changelog's.
+    """Return the commit of a task.
+
+    ``inputs`` is input topic to (next offset, partition time in ms); ``logged_as`` is store to the
+    name that its changelog uses.
     """
     cut = encode_task_cut(
         inputs,

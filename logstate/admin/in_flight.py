@@ -1,6 +1,6 @@
-"""What must not be between two tasks while state is moved: records that are written and not read.
+"""Check that no unread records are between two tasks while state is moved.
 
-A record that was written for the old partitions would reach a task that has no rows of its key.
+A record written for the old partitions would reach a task that does not have the rows of its key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.kafka.producer import murmur2_partition
 
-#: of an input that was never read nothing was counted yet: a look at its beginning shows enough
+#: records to check of an input that was never read: nothing was counted yet, so a sample suffices
 _LOOK = 10_000
 
 Settings = Mapping[str, Any]
@@ -24,11 +24,11 @@ Offsets = Mapping[TopicPartition, Committed]
 def check_is_drained(
     settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> None:
-    """Raises UpgradeError where a repartition topic holds a record that was not read."""
+    """Raises UpgradeError if a repartition topic holds a record that was not read."""
     so = (
-        "they lie where the old tasks read. Start the application with the topology and the inputs"
-        " that it had, stop it when `logstate lag` shows nothing behind, and try again. (Let it"
-        " read what is there before its inputs are extended: it does not start on others.)"
+        "they are in the partitions that the old tasks read. Start the application with its"
+        " previous topology and inputs, stop it when `logstate lag` shows no lag, and try again."
+        " (Let it read everything before its inputs are extended: it does not start after that.)"
     )
     _check_first_unread(settings, partitions, committed, f": {so}")
 
@@ -36,10 +36,10 @@ def check_is_drained(
 def check_was_read(
     settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> None:
-    """Raises UpgradeError where an input that is not read any more was not read to its end."""
+    """Raises UpgradeError if an input that the topology dropped was not read to its end."""
     so = (
-        "the topology does not read this topic any more: they would be lost. Stop who writes to"
-        " it, let the application read it to its end, and try again."
+        "the topology no longer reads this topic: they would be lost. Stop its producers, let the"
+        " application read it to its end, and try again."
     )
     _check_first_unread(settings, partitions, committed, f", and {so}")
 
@@ -47,7 +47,7 @@ def check_was_read(
 def check_inputs(
     settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets, count: int
 ) -> None:
-    """Raises UpgradeError where an input that is read on holds a record of another partition."""
+    """Raises UpgradeError if an input that is still read holds a record of another partition."""
     for tp in partitions:
         for record in _misplaced(settings, tp, _position(committed, tp), count):
             key, place = record.key(), murmur2_partition(record.key(), count)
@@ -57,7 +57,7 @@ def check_inputs(
                 " before the topic was extended, or by a producer that does not place keys by"
                 " murmur2. Its rows would be in another task. Stop the producers, let the"
                 " application read the topic to its end, stop it, and extend the topic only then;"
-                " or write what was not read to a topic with the new count, by key, and read that"
+                " or write the unread records to a topic with the new count, by key, and read that"
                 " one instead. Nothing was changed"
             )
 

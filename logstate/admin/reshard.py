@@ -1,18 +1,18 @@
-"""Moving the state of a stopped application to another number of partitions.
+"""Move the state of a stopped application to another number of partitions.
 
-    1  nobody is in the group; an attempt that died before is fenced, and its topics are deleted
-    2  what moves is planned, and refused where it cannot be (`moves`)
-    3  nothing is in flight: repartition topics are empty, what the inputs hold beyond the committed
-       offsets lies where it belongs now
-    4  the mark: the manifest as it is, and since when. No start passes it
-    5  topics of a new generation; every row, in as many transactions as it takes
-    6  ONE transaction: the manifest that names the new topics, and the offsets of all tasks with
-       their cuts. Before it the old state is whole, after it the new one
-    7  the old topics are deleted, and the manifest forgets them
+    1  check that the group has no members; fence an earlier attempt and delete its topics
+    2  plan the moves, and refuse stores that cannot be moved (`moves`)
+    3  check that nothing is in flight: repartition topics are empty, and the inputs' records beyond
+       the committed offsets are in the partitions where they belong now
+    4  mark the manifest with the time of the move; the application does not start while marked
+    5  create the topics of a new generation; copy every row, in several transactions
+    6  in ONE transaction: write the manifest that names the new topics, and the offsets of all
+       tasks with their cuts. Before it the old state is valid, after it the new one
+    7  delete the old topics, and remove them from the manifest
 
-A kill before 6 leaves the old state as it was, behind the mark; the next run begins anew, or
-``give_up`` takes the mark away. One after 6 leaves topics that nobody reads, which the next run
-deletes. All is written by one fenced producer, so an attempt that slept writes nothing any more.
+A crash before 6 leaves the old state unchanged, with the mark; the next run starts again, or
+``abandon`` removes the mark. A crash after 6 leaves unused topics; the next run deletes them. One
+fenced producer writes everything, so an attempt that was suspended can no longer write.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _ROWS_OF_A_TRANSACTION = 20_000
 
 @dataclass(frozen=True)
 class Resharded:
-    """What was done."""
+    """The result of a reshard."""
 
-    #: store -> partitions before and after; empty where there was nothing to move
+    #: store -> partitions before and after; empty if nothing had to be moved
     partitions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: store -> changelog records that were copied
     records: Mapping[str, int] = field(default_factory=dict)
-    #: store -> rows that were final results, sent already, which the new tasks do not have
+    #: store -> rows that were final results, already sent, which the new tasks do not get
     left_behind: Mapping[str, int] = field(default_factory=dict)
     #: topics that were deleted
     deleted: tuple[str, ...] = ()
@@ -74,45 +74,45 @@ def reshard(
     replication_factor: int = -1,
     topic_config: Mapping[str, str] | None = None,
     keep_old: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Resharded:
-    """Move the state of a stopped application to the partition count that its inputs have now.
+    """Move the state of a stopped application to the current partition count of its inputs.
 
-    Run it again after it was interrupted, wherever that was; where nothing is left to do it does
-    nothing. Afterwards the application goes on with the same topology.
+    After an interruption at any point, run it again; it does nothing if nothing is left to do.
+    Afterwards the application continues with the same topology.
 
     Args:
-        topology: what runs afterwards. Its inputs have ``partitions`` partitions: the same topics,
-            extended, or others in their place.
-        application_id: the application's.
+        topology: the topology that runs afterwards. Its inputs have ``partitions`` partitions: the
+            same topics, extended, or other topics that replace them.
+        application_id: the application's id.
         bootstrap: brokers, as ``host:port``.
-        partitions: what the stores that move are to have, to be sure that the same is meant.
-        begin: where inputs begin that the application has not read so far: ``"earliest"``,
+        partitions: the count expected for the stores that move; another count is refused.
+        begin: where inputs begin that have no committed offset: ``"earliest"``,
             ``"latest"``, an offset or an ``At`` (a time in ms).
         config: settings of the Kafka clients, as for ``Application``.
-        replication_factor: of the topics that are made; -1 is the brokers' default.
-        topic_config: settings of these, over those of the changelogs that they follow.
-        keep_old: leave the old topics; nobody reads them, and ``logstate reset`` deletes them.
-        told: called with each step as it is taken, in words.
+        replication_factor: of the topics that are created; -1 is the brokers' default.
+        topic_config: settings of these topics; they override those of the old changelogs.
+        keep_old: keep the old topics. They are unused, and ``logstate reset`` deletes them.
+        on_step: called with a description of each step before it begins.
 
-    Raises MembersLiveError while an instance lives, UpgradeError where rows cannot be moved, where
-    records are in flight, or where the topology does not fit what is stored; TopicError for inputs
-    that are not there. Nothing was changed then. ConfigError for a count that the inputs do not
-    give.
+    Raises MembersLiveError while an instance is running, UpgradeError if rows cannot be moved,
+    records are in flight, or the topology does not fit the stored state; TopicError for inputs
+    that do not exist; ConfigError for a count that the inputs do not have. In each case nothing
+    was changed.
     """
     with StoppedApplication(application_id, bootstrap, config) as application:
         return _Resharding(
-            application, topology, begin, replication_factor, topic_config or {}, told
+            application, topology, begin, replication_factor, topic_config or {}, on_step
         ).run(partitions, keep_old=keep_old)
 
 
-def give_up(
+def abandon(
     *, application_id: str, bootstrap: str, config: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Take the mark of an interrupted move away: the application goes on as it was.
+    """Abandon an interrupted move: remove its mark, so that the application can start unchanged.
 
-    Returns the topics that the move had made, which are deleted. Does nothing where there is no
-    mark. Raises as :func:`reshard` does.
+    Delete the topics that the move had created, and return their names. Does nothing if there is
+    no mark. Raises as :func:`reshard` does.
     """
     with StoppedApplication(application_id, bootstrap, config) as application:
         stored, _ = application.stored()
@@ -130,7 +130,7 @@ class _Resharding:
     begin: Begin
     replication_factor: int
     topic_config: Mapping[str, str]
-    told: Callable[[str], None]
+    on_step: Callable[[str], None]
 
     def run(self, partitions: int, *, keep_old: bool) -> Resharded:
         application, admin = self.application, self.application.admin
@@ -153,7 +153,7 @@ class _Resharding:
     def _delete_unfinished(self, marked: Manifest) -> None:
         topics = marked.get(_TOPICS, ())
         if topics:
-            self.told("delete what an attempt before has made")
+            self.on_step("delete the topics of an earlier attempt")
             self.application.admin.delete_topics(topics)
 
     def _moved(
@@ -163,7 +163,7 @@ class _Resharding:
         cut_records: Mapping[bytes, bytes],
         found: Mapping[str, TopicDescription],
     ) -> Resharded:
-        """Mark, stage and switch; what is refused on the way takes the mark away again."""
+        """Mark, stage and switch; an UpgradeError on the way removes the mark again."""
         committed = self._check_nothing_is_in_flight(moves)
         logs = names_of_logs(stored)
         commits = {
@@ -176,15 +176,15 @@ class _Resharding:
         try:
             records, left_behind = self._stage(moves, commits, found)
             self._switch(moves, commits, committed, found)
-        except UpgradeError:  # about what was found; a broker that is away says nothing about it
+        except UpgradeError:  # about the state; after an error of a broker the mark has to stay
             self.application.admin.delete_topics(sorted(moves.targets))
             self.application.write_manifest(stored)
             raise
         return Resharded(moves.counts, records, left_behind)
 
     def _check_nothing_is_in_flight(self, moves: Moves) -> dict[TopicPartition, Committed]:
-        """What was committed last, of all that the moving tasks and the old inputs read."""
-        self.told("wait for open transactions")
+        """Return the last commits of all inputs of the moving tasks, and of the old inputs."""
+        self.on_step("wait for open transactions")
         for move in moves.stores:
             for partition in range(move.before):
                 self.application.wait_until_decided(TopicPartition(move.source, partition))
@@ -195,7 +195,7 @@ class _Resharding:
         committed = self.application.committed(
             tp for partitions in of.values() for tp in partitions
         )
-        self.told("look for records in flight")
+        self.on_step("look for records in flight")
         settings = self.application.settings
         for name in moves.drained:
             check_is_drained(settings, of.get(name, []), committed)
@@ -208,7 +208,7 @@ class _Resharding:
         return committed
 
     def _described_before(self, moves: Moves) -> dict[str, TopicDescription]:
-        """The topics that are or were read by tasks that move, as they are now."""
+        """Return the current topics that moving tasks read before or will read."""
         names = {topic for move in moves.tasks for topic in move.sources_before}
         names |= {t for move in moves.tasks for t in moves.plan.source_topics(move.sub_topology)}
         names |= {*moves.drained, *moves.left, *_read_without_state(moves.plan)}
@@ -217,7 +217,7 @@ class _Resharding:
     def _mark(
         self, stored: Manifest, moves: Moves, committed: Mapping[TopicPartition, Committed]
     ) -> None:
-        self.told("mark the application as being moved")
+        self.on_step("mark the application as being moved")
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         mark = {**stored, _SINCE: now, _TOPICS: sorted(moves.targets)}
         application = self.application
@@ -227,7 +227,7 @@ class _Resharding:
             application.write_manifest(stored)
             raise UpgradeError(
                 f"an instance of application {application.application_id!r} has run while its"
-                " state was looked at. Stop every instance, and try again; nothing was changed"
+                " state was being checked. Stop every instance, and try again; nothing was changed"
             )
 
     def _stage(
@@ -236,13 +236,13 @@ class _Resharding:
         commits: Mapping[int, Mapping[TaskId, CommitOfTask]],
         found: Mapping[str, TopicDescription],
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """The new topics, and every row in them; store -> records, and rows left behind."""
+        """Create the new topics and copy every row; return store -> records, and rows left out."""
         self._make_topics(moves, found)
         records, left_behind = {}, {}
         tasks = {spec.name: move for move in moves.tasks for spec in move.sub_topology.stores}
         for move in moves.stores:
             of_tasks = commits[tasks[move.spec.name].sub_topology.id]
-            clocks = {task.partition: told.clocks for task, told in of_tasks.items()}
+            clocks = {task.partition: commit.clocks for task, commit in of_tasks.items()}
             copies = RowCopies(move, clocks, merged_clocks(clocks.values()))
             records[move.spec.name] = self._copy(copies, move.before)
             if copies.left_behind:
@@ -250,7 +250,7 @@ class _Resharding:
         return records, left_behind
 
     def _make_topics(self, moves: Moves, found: Mapping[str, TopicDescription]) -> None:
-        self.told("make the topics")
+        self.on_step("make the topics")
         wanted = successors(
             moves, found, self.application.admin, self.replication_factor, self.topic_config
         )
@@ -259,7 +259,7 @@ class _Resharding:
         moves.plan.topic_ids.update({name: one.topic_id for name, one in described.items()})
 
     def _copy(self, copies: RowCopies, partitions: int) -> int:
-        """The rows of a store, in transactions of some size; how many records there were."""
+        """Copy the rows of a store, in transactions of some size; return the number of records."""
         settings = self.application.settings
         if copies.is_merged:
             return self._append(copies.source, copies.of_all_partitions(settings))
@@ -269,12 +269,12 @@ class _Resharding:
         )
 
     def _append(self, source: str, batches: Iterable[list[ProducedFields]]) -> int:
-        self.told(f"copy {source}")
+        self.on_step(f"copy {source}")
         count = 0
         for chunk in _chunks(batches):
             self.application.append(chunk)
             count += len(chunk)
-            self.told(f"{count} records of {source}")
+            self.on_step(f"{count} records of {source}")
         return count
 
     def _switch(
@@ -284,7 +284,7 @@ class _Resharding:
         committed: Mapping[TopicPartition, Committed],
         found: Mapping[str, TopicDescription],
     ) -> None:
-        self.told("hand over")
+        self.on_step("hand over")
         application = self.application
         offsets, records = self._cuts(moves, commits, committed)
         then = manifest(moves.plan)
@@ -293,12 +293,12 @@ class _Resharding:
         def write(producer: TransactionalProducer) -> None:
             producer.produce([*records, application.manifest_record(then)])
             producer.flush()
-            self.told("send the offsets")
+            self.on_step("send the offsets")
             application.send_offsets(offsets)
-            self.told("commit the handover")
+            self.on_step("commit the handover")
 
         application.in_transaction(write)
-        self.told("handed over")
+        self.on_step("handed over")
 
     def _cuts(
         self,
@@ -306,17 +306,18 @@ class _Resharding:
         commits: Mapping[int, Mapping[TaskId, CommitOfTask]],
         committed: Mapping[TopicPartition, Committed],
     ) -> tuple[dict[TopicPartition, tuple[int, str]], list[ProducedRecord]]:
-        """The offsets of all new tasks, and records of the cuts topic."""
+        """Return the offsets of all new tasks, and records of the cuts topic."""
         handover = self._handover(moves, committed)
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         records: list[ProducedRecord] = []
         for move in moves.tasks:
-            merged = merged_clocks(told.clocks for told in commits[move.sub_topology.id].values())
+            of_tasks = commits[move.sub_topology.id]
+            merged = merged_clocks(commit.clocks for commit in of_tasks.values())
             for partition in range(move.after):
                 task = handover.task(move.sub_topology, partition, merged, committed)
                 offsets.update(task.offsets)
                 records += task.records
-        # Tasks without state do not move, and begin with no cut.
+        # Tasks without state do not move, and begin without a cut.
         for tp, offset in handover.begins.items():
             offsets.setdefault(tp, (offset, ""))
         return offsets, records
@@ -345,23 +346,23 @@ class _Resharding:
         return Handover(moves.plan, begins, application.ends(targets))
 
     def _clean_up(self, stored: Manifest, *, keep_old: bool) -> tuple[str, ...]:
-        """Delete what nobody reads since a move, and forget it."""
+        """Delete the topics that are unused since a move, and remove them from the manifest."""
         forgotten = stored.get("forgotten", {})
         old = {name: entry for name, entry in forgotten.items() if entry.get(MOVED_AWAY)}
         if not old or keep_old:
             return ()
-        self.told("delete the old topics")
+        self.on_step("delete the old topics")
         topics = tuple(sorted(e["changelog_topic"] for e in old.values() if e["changelog_topic"]))
         self.application.admin.delete_topics(topics)
         left = {name: entry for name, entry in forgotten.items() if name not in old}
-        self.told("forget the old topics")
-        with suppress(MembersLiveError):  # it goes on already, and the next run forgets them
+        self.on_step("forget the old topics")
+        with suppress(MembersLiveError):  # an instance runs already; the next run forgets them
             self.application.write_manifest({**stored, "forgotten": left})
         return topics
 
 
 def _read_without_state(plan: BoundPlan) -> set[str]:
-    """The inputs of others that only tasks without stores read."""
+    """Return the external inputs that only tasks without stores read."""
     subs = plan.topology.sub_topologies
     stateless = {t for sub in subs if not sub.stores for t in plan.source_topics(sub)}
     stateful = {t for sub in subs if sub.stores for t in plan.source_topics(sub)}
@@ -383,8 +384,8 @@ def _check_is_not_reset(stored: Manifest) -> None:
     if "reset_since" in stored:
         raise UpgradeError(
             f"application {stored['application_id']!r} is being reset since"
-            f" {stored['reset_since']}: there is no state to move. Run `logstate reset"
-            f" {stored['application_id']}` again, which takes it up"
+            f" {stored['reset_since']}: it has no state to move. Run `logstate reset"
+            f" {stored['application_id']}` again to finish the reset"
         )
 
 
@@ -396,7 +397,7 @@ def _check_counts(moves: Moves, partitions: int) -> None:
     }
     if others:
         raise ConfigError(
-            f"--partitions is {partitions}, and the inputs give {others}: a store has as many"
+            f"--partitions is {partitions}, but the inputs give {others}: a store has as many"
             " partitions as the inputs of its sub-topology, or as repartition(partitions=...)"
             " says. Extend the inputs, or name inputs with that count in the topology; nothing was"
             " changed"

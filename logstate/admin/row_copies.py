@@ -1,17 +1,17 @@
-"""Copies the rows of a changelog into another one with other partitions.
+"""Copies the rows of a changelog into a changelog with other partitions.
 
-Every committed record is copied, in the order of its partition, with its timestamp and headers:
-versions, deletions and rows that expire later are as they were. A key lies in one partition before
-and in one afterwards, so for most kinds the order between partitions means nothing.
+Every committed record is copied, in the order of its partition, with its timestamp and headers, so
+versions, deletions and rows that expire later do not change. A key is in one partition before the
+copy and in one after it, so for most kinds the order between partitions does not matter.
 
-For versions it does: a restore passes over those that are older than the history, measured by the
-newest version that its log has brought so far. One old partition behind another would make all of
-the second one too old. So the old partitions are merged by the newest version that each has
-brought: a version then meets a clock no later than it met in its own log. Those that their own log
-had made too old are left out, because the store has refused them.
+For versions it does: a restore skips versions that are older than the history, measured from the
+newest version read so far from that log. If one old partition were copied after another, all
+versions of the second would be too old. So the old partitions are merged by the newest version
+that each has reached: a version then meets a clock no later than in its own log. Versions that
+were too old in their own log are left out, because the store has refused them.
 
-Invariant: a row that does not lie where murmur2 of its key puts it stops everything. Whoever wrote
-it placed keys otherwise, and the records of its key will not come where the row would go.
+Invariant: a row that is not in the partition that murmur2 of its key gives stops the copy. Its
+producer used another partitioner, so later records of the key would not reach the row's new place.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from logstate.topics.merged_clocks import emitted_clock
 from logstate.topics.row_places import format_of, key_part, with_place_of_left
 from logstate.topics.store_moves import StoreMove
 
-#: internal topics carry event time 0 as "no timestamp": the client takes 0 for now
+#: internal topics write event time 0 as "no timestamp", because the client replaces 0 by now
 NO_TIMESTAMP: Final = -1
-#: what the clients of all partitions that are merged may hold together, and each at least
+#: memory for all clients of merged partitions together, and the minimum for each, in KiB
 _FETCHED_KIB, _LEAST_KIB = 65_536, 1_024
 _BATCH = 10_000
 
@@ -43,7 +43,7 @@ Clocks = Mapping[str, int]
 
 
 class RowCopies:
-    """The rows of one store on their way; ``clocks`` are those of its old tasks, by partition."""
+    """Copies the rows of one store; ``clocks`` are those of its old tasks, by partition."""
 
     def __init__(self, move: StoreMove, clocks: Mapping[int, Clocks], merged: Clocks) -> None:
         self._move = move
@@ -56,14 +56,14 @@ class RowCopies:
         self._time_of = session_times if kind == "session" else start_of_window
         self._clocks = clocks
         self._merged = merged
-        #: rows that were final results, sent already, and are not carried over
+        #: rows that were final results, already sent, and are not copied
         self.left_behind = 0
         self.layout = layout_of(kind, key_format)
         #: whether the partitions have to be copied together
         self.is_merged = kind == "versioned"
 
     def of_all_partitions(self, settings: Mapping[str, Any]) -> Iterator[list[ProducedFields]]:
-        """The records of all old partitions, by the newest version that each has brought."""
+        """Return the records of all old partitions, by the newest version that each has reached."""
         before = self._move.before
         kib = max(_FETCHED_KIB // before, _LEAST_KIB)
         smaller = {**settings, "queued.max.messages.kbytes": kib}
@@ -75,7 +75,7 @@ class RowCopies:
     def _by_clock(
         self, settings: Mapping[str, Any], partition: int
     ) -> Iterator[tuple[int, ProducedFields]]:
-        """The versions that a restore of the partition takes, each with the clock after it."""
+        """Return the versions that a restore of the partition accepts, each with the next clock."""
         history_ms, clock_ms = self._move.spec.history_ms or 0, UNKNOWN_TIME_MS
         for copy in chain.from_iterable(self.of_partition(settings, partition)):
             time_ms = max(copy[4], 0)
@@ -86,7 +86,7 @@ class RowCopies:
     def of_partition(
         self, settings: Mapping[str, Any], partition: int
     ) -> Iterator[list[ProducedFields]]:
-        """The records of an old partition, as they are to be written, batch by batch."""
+        """Return the records of an old partition, as they are written, in batches."""
         source = TopicPartition(self._move.source, partition)
         bounds = log_bounds(settings, [source])[source]
         was_sent = self._sent_early(partition)
@@ -120,7 +120,7 @@ class RowCopies:
         )
 
     def _sent_early(self, partition: int) -> Callable[[bytes], bool] | None:
-        """Whether a row was sent by its old task, and would be sent again."""
+        """Return a check whether the old task has sent a row that would be sent again."""
         final, name = self._move.final_results, emitted_clock(self._move.spec.name)
         emitted = self._clocks.get(partition, {}).get(name, UNKNOWN_TIME_MS)
         by_all = self._merged.get(name, UNKNOWN_TIME_MS)

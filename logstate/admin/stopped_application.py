@@ -1,12 +1,12 @@
-"""An application that nobody runs, in the hands of whoever changes its state from outside.
+"""An application without running instances, opened to change its state from outside.
 
-All that is written goes through one transactional producer, whose id belongs to the application:
-who begins fences who began before and died, or sleeps. The group must have no member; the brokers
-are asked for that (``commit_without_members``), before anything is written and once more before the
-transaction ends that hands the new state over.
+One transactional producer writes everything; its transactional id belongs to the application, so a
+new attempt fences an earlier one that died or is suspended. The consumer group must not have
+members. The brokers check that (``commit_without_members``) before anything is written, and again
+before the end of the transaction that hands the new state over.
 
-Offsets and what was committed with them are read only when no transaction can change them any more:
-of one that a killed instance left open the brokers decide after its time-out.
+Offsets and their metadata are read only when no transaction can change them any more. If a killed
+instance left a transaction open, the brokers abort it after its timeout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from logstate.kafka.log_reader import latest_values, log_bounds
 from logstate.task.task_commit import clocks_of_streams
 from logstate.topics.manifest_changes import Manifest
 
-#: of a transaction; a killed attempt's is ended by the next one, or by the brokers after that
+#: of a transaction; the next attempt aborts that of a killed one, or the brokers after this time
 TRANSACTION_TIMEOUT_MS: Final = 120_000
 _PATIENCE_S = 90.0
 _ASK_S = 5.0
@@ -50,7 +50,7 @@ _PAUSE_S = 0.1
 
 
 class StoppedApplication:
-    """Raises TopicError where it never ran, MembersLiveError where an instance lives."""
+    """Raises TopicError if the application never ran, MembersLiveError while an instance runs."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class StoppedApplication:
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         tells: bool = False,
     ) -> None:
-        """``timeout_ms`` of its transactions; ``tells``: whether these tell positions."""
+        """``timeout_ms``: of its transactions; ``tells``: whether these report positions."""
         self.application_id = application_id
         self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **(config or {})}
         self.cluster = KafkaCluster(
@@ -79,7 +79,7 @@ class StoppedApplication:
             self._producer = self.cluster.transactional_producer(
                 offline_transactional_id(self.application_id)
             )
-            self._producer.init_transactions()  # and ends what an attempt before left open
+            self._producer.init_transactions()  # also aborts the transaction of an earlier attempt
         except BaseException:
             self.close()
             raise
@@ -102,12 +102,12 @@ class StoppedApplication:
 
     @property
     def producer(self) -> TransactionalProducer:
-        """The one through which all is written."""
+        """The producer that writes everything."""
         assert self._producer is not None, "use it in a with statement"
         return self._producer
 
     def check_nobody_lives(self) -> None:
-        """Raises MembersLiveError, with the names of those that tell of themselves."""
+        """Raises MembersLiveError, with the names of the instances that announce themselves."""
         try:
             run_steps(check_nobody_lives(self.admin, self.application_id))
         except MembersLiveError as error:
@@ -118,7 +118,7 @@ class StoppedApplication:
             raise MembersLiveError(f"{text_of(error)}. Alive now: {names}") from error
 
     def never_ran(self) -> TopicError:
-        """The error about an application that left nothing."""
+        """Return the error for an application that has no manifest."""
         return TopicError(
             f"application {self.application_id!r} has no manifest in"
             f" {cuts_topic(self.application_id)!r}: it never ran on these brokers, or was reset."
@@ -126,10 +126,10 @@ class StoppedApplication:
         )
 
     def stored(self) -> tuple[Manifest, Mapping[bytes, bytes]]:
-        """The manifest, and every record of the cuts topic.
+        """Return the manifest, and every record of the cuts topic.
 
-        Raises RestoreError for a manifest that is damaged, or that names topics of others as its
-        own: whoever changes an application deletes and writes what the manifest names.
+        Raises RestoreError for a manifest that is damaged, or that lists topics of other
+        applications as its own: an operation deletes and writes the topics that it lists.
         """
         partition = TopicPartition(cuts_topic(self.application_id), 0)
         records = latest_values(self.settings, partition, waits=True)
@@ -140,7 +140,7 @@ class StoppedApplication:
         return stored, records
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
-        """What the group has committed, once no open transaction can change it."""
+        """Return what the group has committed, once no open transaction can change it."""
         consumer = self.cluster.group_consumer(group_id=self.application_id, instance_id=None)
         deadline = time.monotonic() + _PATIENCE_S
         wanted = sorted(set(partitions))
@@ -155,7 +155,7 @@ class StoppedApplication:
             consumer.close()
 
     def wait_until_decided(self, partition: TopicPartition) -> None:
-        """Until no transaction is open in a log; a dead instance's ends with its time-out."""
+        """Wait until no transaction is open in a log; a dead instance's ends with its timeout."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             bounds = log_bounds(self.settings, [partition])[partition]
@@ -163,24 +163,24 @@ class StoppedApplication:
                 return
             if time.monotonic() > deadline:
                 raise RetriableError(
-                    f"a transaction is open in {partition} at offset {bounds.stable_end} for"
-                    f" {_PATIENCE_S:.0f} s: does somebody write to it? Try again when it has ended"
+                    f"a transaction has been open in {partition} at offset {bounds.stable_end} for"
+                    f" {_PATIENCE_S:.0f} s: is a producer still running? Retry when it has ended"
                 )
             time.sleep(_PAUSE_S)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends of logs that nobody writes to."""
+        """Return the ends of logs to which no process writes."""
         bounds = log_bounds(self.settings, list(partitions))
         return {tp: one.end for tp, one in bounds.items()}
 
     def input_begins(
         self, partitions: Sequence[TopicPartition], begin: Begin
     ) -> dict[TopicPartition, int]:
-        """Where inputs begin that were not read so far."""
+        """Return where inputs begin that have no committed offset."""
         return run_steps(offsets_of_target(self.admin, list(partitions), begin))
 
     def in_transaction(self, write: Callable[[TransactionalProducer], None]) -> None:
-        """All that ``write`` produces, or nothing; nobody may have come meanwhile."""
+        """Commit all that ``write`` produces, or nothing; raises if an instance has started."""
 
         def alone(producer: TransactionalProducer) -> None:
             write(producer)
@@ -190,7 +190,7 @@ class StoppedApplication:
         self._committed_whole(alone)
 
     def append(self, records: Sequence[ProducedFields]) -> None:
-        """Records for topics that nobody reads yet, in a transaction of their own."""
+        """Write records to new, unused topics, in a separate transaction."""
 
         def write(producer: TransactionalProducer) -> None:
             producer.produce(records)
@@ -210,16 +210,16 @@ class StoppedApplication:
         producer.commit()
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Put a manifest in the place of the one that is there."""
+        """Replace the manifest."""
         self.in_transaction(lambda producer: producer.produce([self.manifest_record(manifest)]))
 
     def manifest_record(self, manifest: Mapping[str, Any]) -> ProducedRecord:
-        """A manifest as a record of the cuts topic."""
+        """Return a manifest as a record of the cuts topic."""
         value = msgspec.json.encode(manifest)
         return ProducedRecord(cuts_topic(self.application_id), 0, MANIFEST_KEY, value, 0)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Add input offsets and their cuts to the open transaction, as nobody's."""
+        """Add input offsets and their cuts to the open transaction, without a group member."""
         if not offsets:
             return
         consumer = self.cluster.group_consumer(group_id=self.application_id, instance_id=None)
@@ -237,7 +237,7 @@ def commits_of_tasks(
     cut_records: Mapping[bytes, bytes],
     logged_as: Mapping[str, str],
 ) -> dict[TaskId, CommitOfTask]:
-    """What each task of a sub-topology committed last; a task that never did has nothing."""
+    """Return what each task of a sub-topology committed last; empty for a task without a commit."""
     found = {}
     for partition in range(partitions):
         task = TaskId(number, partition)
@@ -248,7 +248,7 @@ def commits_of_tasks(
 
 
 def names_of_logs(stored: Manifest) -> dict[str, str]:
-    """Store -> the name in its changelog's, of a manifest."""
+    """Return store -> the name that its changelog uses, from a manifest."""
     return {name: entry.get("logged_as", name) for name, entry in stored["stores"].items()}
 
 
@@ -258,6 +258,6 @@ def _commit_of(
     commit = commit_of_task(told, cut_record)
     if commit.clocks:
         return commit
-    # Kafka Streams committed last, or nobody.
+    # Kafka Streams wrote the last commit, or there is none.
     metadata = [decode_cut(one.metadata, committed_offset=one.offset or 0) for one in told.values()]
     return commit._replace(clocks=clocks_of_streams(metadata, logged_as))

@@ -1,10 +1,10 @@
-"""Rows from outside as records of a store's changelog: typed by the manifest, placed by murmur2.
+"""Convert rows from outside to changelog records: typed by the manifest, placed by murmur2.
 
-A row is a mapping with the columns that a reader of the store sees: ``key`` and ``value``; of
-windows and sessions also ``window_start`` and ``window_end``; of versions ``valid_from`` and, where
-a version has ended and no other follows, ``valid_to``. Times are datetimes (without a time zone:
-UTC) or milliseconds. ``_timestamp`` is the row's own time, where a store keeps one; without it the
-beginning of its window counts, or 0. A null value deletes the row. Pure.
+A row is a mapping with the columns that a reader of the store sees: ``key`` and ``value``; for
+windows and sessions also ``window_start`` and ``window_end``; for versions ``valid_from`` and, if
+the version has ended and no other follows, ``valid_to``. Times are datetimes (without a time zone:
+UTC) or milliseconds. ``_timestamp`` is the row's own time, if the store keeps one; without it the
+beginning of its window is used, or 0. A null value deletes the row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS: Final = {
     "window": frozenset({"key", "value", "window_start", "window_end", "_timestamp"}),
     "versioned": frozenset({"key", "value", "valid_from", "valid_to"}),
 }
-#: columns without which there is no row
+#: required columns
 _TIMES: Final = {
     "window": ("window_start",),
     "windowed": ("window_start",),
@@ -59,7 +59,7 @@ class LoggedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class StoreRows:
-    """Makes records of rows, for one store of a manifest."""
+    """Converts rows to records, for one store of a manifest."""
 
     name: str
     entry: Mapping[str, Any]
@@ -79,7 +79,7 @@ class StoreRows:
     ) -> StoreRows:
         """Raises ConfigError for a store that cannot be filled from outside.
 
-        ``key`` and ``value`` are serdes, for formats that a manifest does not describe enough.
+        ``key`` and ``value`` are serdes, for formats that a manifest does not fully describe.
         """
         _check_can_be_filled(name, entry)
         kind, topic = str(entry["kind"]), str(entry["changelog_topic"])
@@ -95,17 +95,17 @@ class StoreRows:
 
     @property
     def partitions(self) -> int:
-        """Of the store."""
+        """The number of partitions of the store."""
         return int(self.entry["partitions"])
 
     @property
     def columns(self) -> frozenset[str]:
-        """What a row may have."""
+        """The columns that a row may have."""
         kind = {"plain": "plain", "versioned": "versioned"}.get(self.layout, "window")
         return _COLUMNS[kind]
 
     def check_columns(self, names: set[str]) -> None:
-        """Raises ConfigError where rows of these columns are not rows of the store."""
+        """Raises ConfigError if rows of these columns are not rows of the store."""
         needed = {"key", "value", *_TIMES.get(self.layout, ())}
         missing, strange = sorted(needed - names), sorted(names - self.columns)
         if missing or strange:
@@ -118,9 +118,9 @@ class StoreRows:
             )
 
     def logged(self, row: Row) -> list[LoggedRow]:
-        """The records of a row: one, and of a version that has ended its end.
+        """Return the records of a row: one, and a second one for the end of an ended version.
 
-        Raises SerdeError for a row that does not fit.
+        Raises SerdeError for a row that cannot be written.
         """
         try:
             key, value = row["key"], row.get("value")
@@ -147,7 +147,7 @@ class StoreRows:
         return [self._placed(key + tail, value, own_ms)]
 
     def _tail(self, row: Row) -> tuple[bytes, int]:
-        """What stands behind a key in the changelog, and the time of a row that names none."""
+        """Return the bytes after a key in the changelog, and the default time of the row."""
         if self.layout == "plain":
             return b"", 0
         start_ms = _event_time(row, "window_start")
@@ -164,7 +164,7 @@ class StoreRows:
         return tail, start_ms
 
     def _check_end(self, row: Row, start_ms: int) -> None:
-        """The end of a window is not stored: it is what the size of the store's windows says."""
+        """Check a window's end, which is not stored: the store's window size determines it."""
         key = self.entry.get("key") or {}
         size_ms = key.get("window_size_ms") or self.entry.get("window_size_ms")
         if size_ms is None or row.get("window_end") is None:
@@ -189,12 +189,12 @@ class StoreRows:
 
 
 def _event_time(row: Row, column: str) -> int:
-    """A time in ms that a record can have: a store refuses others, so no row brings one."""
+    """Return a time in ms that a record can have: a store refuses other times."""
     time_ms = milliseconds(row[column])
     if not 0 <= time_ms <= TIMESTAMP_MAX:
         raise SerdeError(
-            f"its {column} is {time_ms} ms, and event time goes from 0 (1970) to 2**63 - 1 ms. Is"
-            " the time in another unit than milliseconds, or before 1970? Leave such rows out"
+            f"its {column} is {time_ms} ms, but event time must be between 0 (1970) and 2**63 - 1"
+            " ms. Is the unit milliseconds, and the time not before 1970? Leave such rows out"
         )
     return time_ms
 
@@ -203,11 +203,11 @@ def _check_can_be_filled(name: str, entry: Mapping[str, Any]) -> None:
     kind, topic = str(entry["kind"]), entry.get("changelog_topic")
     if kind not in _KINDS or entry.get("retain_duplicates"):
         raise ConfigError(
-            f"store {name!r} is a {kind} store, and belongs to an operator that knows more of its"
-            f" rows than they say; only stores of the kinds {', '.join(_KINDS)} are filled"
+            f"store {name!r} is a {kind} store of an operator that keeps more state than its rows"
+            f" contain; only stores of the kinds {', '.join(_KINDS)} can be filled"
         )
     if topic is None:
-        raise ConfigError(f"store {name!r} is not logged: there is no changelog to write rows to")
+        raise ConfigError(f"store {name!r} is not logged: it has no changelog to write rows to")
     if topic in entry.get("source_topics", ()):
         raise ConfigError(
             f"store {name!r} is kept in its source topic {topic!r}: produce its rows to that topic"
@@ -215,7 +215,7 @@ def _check_can_be_filled(name: str, entry: Mapping[str, Any]) -> None:
 
 
 def milliseconds(time: Any) -> int:
-    """A time as milliseconds since the epoch.
+    """Return a time as milliseconds since the epoch.
 
     >>> milliseconds(datetime(1970, 1, 1, 0, 0, 1))
     1000
@@ -226,4 +226,4 @@ def milliseconds(time: Any) -> int:
         return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
     if isinstance(time, int) and not isinstance(time, bool):
         return time
-    raise SerdeError(f"a time is wanted, a datetime or milliseconds, and {time!r} is none")
+    raise SerdeError(f"expected a time (a datetime or milliseconds), got {time!r}")

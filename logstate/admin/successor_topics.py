@@ -1,4 +1,4 @@
-"""The topics that take the place of others when state moves, and the note about these."""
+"""The topics that replace others when state moves, and the manifest entries of the old topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logstate.topics.internal_topics import required_topics
 from logstate.topics.orphaned_changelogs import MOVED_AWAY
 from logstate.topics.store_moves import Moves
 
-#: settings of a changelog that its successor keeps; others are the broker's affair
+#: settings of a changelog that its successor keeps; the broker's defaults apply to the others
 _KEPT_SETTINGS = (
     "cleanup.policy",
     "compression.type",
@@ -34,7 +34,7 @@ def successors(
     replication_factor: int,
     topic_config: Mapping[str, str],
 ) -> list[NewTopic]:
-    """The topics to make, with the settings of those that they follow."""
+    """Return the topics to create, with the settings of those that they replace."""
     followed = {move.target: move.source for move in moves.stores}
     kept = admin.topic_configs(sorted({*followed.values()} & found.keys()))
     wanted = []
@@ -47,7 +47,7 @@ def successors(
 
 
 def moved_away(moves: Moves, found: Mapping[str, TopicDescription]) -> dict[str, Any]:
-    """The old topics as entries of what was given up: ``logstate reset`` deletes them, too."""
+    """Return the old topics as entries of dropped stores, so ``logstate reset`` deletes them."""
     return {
         topic: {
             "kind": "before it was moved",

@@ -1,4 +1,4 @@
-"""``logstate broker``: brokers on this machine."""
+"""``logstate broker``: manage brokers on this machine."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def start(
     ] = None,
     heap: Annotated[str, typer.Option(help="JVM heap of each, as in -Xmx.")] = "512m",
     brokers: Annotated[
-        int, typer.Option(help="1, or 3: a cluster with temporary data, of which one may be away.")
+        int, typer.Option(help="1, or 3: a cluster with temporary data; one of them may be down.")
     ] = 1,
     user: Annotated[
         list[str] | None,
-        typer.Option(help="name:password: may do what it is allowed to, on a listener of its own."),
+        typer.Option(help="name:password of a user with ACLs, on a separate listener."),
     ] = None,
     tls: Annotated[
         bool,
-        typer.Option("--tls", help="A listener of its own with TLS; with users it is theirs."),
+        typer.Option("--tls", help="A separate listener with TLS; with --user, the users' one."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a broker in the background and print its address.
 
-    With users there is an authorizer, and a second address for them is printed (SASL/PLAIN), with
-    --tls over TLS; below it the settings of their clients. Who comes in by the first address is an
-    administrator.
+    With users there is an authorizer, and the command prints a second address for them (SASL/PLAIN,
+    with --tls over TLS), followed by their client settings. Clients of the first address are
+    administrators.
     """
     users = dict(map(_user, user or ()))
     broker: LocalBroker | LocalCluster
@@ -53,15 +53,15 @@ def start(
             port=port, data=data, heap=heap, users=users, tls=tls, detached=True
         )
     elif brokers != NODES or port is not None or data is not None:
-        fail(f"--brokers is 1 or {NODES}; {NODES} of them take free ports and temporary data only")
+        fail(f"--brokers is 1 or {NODES}; with {NODES}, do not give --port or --data")
     else:
         broker = LocalCluster.start(heap=heap, users=users, tls=tls, detached=True)
     names: list[str | None] = [*users] or ([None] if tls else [])
     clients = [broker.client_settings(name) for name in names]
-    _tell(broker.bootstrap, clients, as_json=as_json)
+    _print_started(broker.bootstrap, clients, as_json=as_json)
 
 
-def _tell(bootstrap: str, clients: list[dict[str, str]], *, as_json: bool) -> None:
+def _print_started(bootstrap: str, clients: list[dict[str, str]], *, as_json: bool) -> None:
     if as_json:
         addresses = bootstrap.split(",")
         started = [one for one in running_brokers() if one.bootstrap in addresses]
@@ -81,11 +81,11 @@ def _user(text: str) -> tuple[str, str]:
 
 @app.command("prepare")
 def prepare(as_json: Json = False) -> None:
-    """Fetch what a broker is made of, and make every later start take half as long.
+    """Download the files of a broker, and make later starts take half as long.
 
-    For an image or a cache of continuous integration; `start` fetches what is missing by itself. A
-    broker is started once and stopped, and its classes are kept as the JVM laid them out. Prints
-    the file; nothing is done where it is there.
+    For an image or a CI cache; `start` downloads missing files by itself. Starts and stops a broker
+    once, and stores its classes in the JVM's format. Prints the file, and does nothing if it
+    exists.
     """
     archive = make_class_archive()
     if as_json:
@@ -96,12 +96,12 @@ def prepare(as_json: Json = False) -> None:
 
 @app.command("stop")
 def stop(
-    port: Annotated[int | None, typer.Option(help="Which one, when several run.")] = None,
+    port: Annotated[int | None, typer.Option(help="Which one, if several run.")] = None,
     data: Annotated[Path | None, typer.Option(help="Which one, by its directory.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every one.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Stop a broker; its data are removed when they were temporary."""
+    """Stop a broker; temporary data is deleted."""
     chosen = _choose(running_brokers(), port, data)
     if not chosen:
         fail("No such local broker is running; `logstate broker status` lists them.")
@@ -118,7 +118,7 @@ def stop(
 
 @app.command("status")
 def status(as_json: Json = False) -> None:
-    """List the local brokers; status 1 when there is none."""
+    """List the local brokers; exit status 1 if none is running."""
     running = running_brokers()
     if as_json:
         print_json([asdict(one) for one in running])

@@ -1,4 +1,4 @@
-"""``logstate completion``: what makes a shell complete commands and options."""
+"""``logstate completion``: print the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
 
 class Shell(StrEnum):
-    """Those that typer writes scripts for."""
+    """The shells that typer has scripts for."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -19,9 +19,9 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print the script that makes a shell complete commands and options.
+    """Print the script that completes commands and options in a shell.
 
-    bash: eval "$(logstate completion bash)". To have it in every shell that is opened from now on:
+    bash: eval "$(logstate completion bash)". To install it permanently:
     logstate --install-completion.
     """
     script = get_completion_script(

@@ -1,9 +1,9 @@
-"""Taking over from a Faust application: its offsets go on, its tables' rows become stores' rows.
+"""Taking over a Faust application: its offsets are continued, its tables' rows become stores' rows.
 
 The logstate application has the Faust application's id, so it is the same consumer group and begins
-where that one committed. What has to be written is the rows, once, before its first start:
+where that one committed. Only the rows have to be written, once, before its first start:
 
-    the group has no members ── it may commit for nobody, or MembersLiveError
+    the group has no members ── a commit without members succeeds, or MembersLiveError
     changelogs of the stores are made, empty
     one transaction          ── every row of every table; what an earlier attempt wrote is replaced
        before its end        ── still no members, and the tables' changelogs have not grown
@@ -45,17 +45,17 @@ from logstate.topology.plan.plan import Topology
 #: brokers allow fifteen minutes by default; rows are read and written meanwhile
 _TRANSACTION_TIMEOUT_MS = 600_000
 _BATCH = 10_000
-#: how the topics of Faust's group_by end
+#: suffix of the topics of Faust's group_by
 _REGROUPED = "-repartition"
 
 
 @dataclass(frozen=True)
 class Adopted:
-    """What was taken over."""
+    """The result of a migration."""
 
     #: store to the number of its rows
     rows: Mapping[str, int]
-    #: where the application goes on
+    #: where the application continues
     offsets: Mapping[TopicPartition, int]
 
 
@@ -75,20 +75,20 @@ def adopt(
 
     Args:
         app: the Faust application; its id is the logstate application's.
-        topology: what goes on; it reads the topics that the agents read.
+        topology: the new topology; it reads the topics that the agents read.
         bootstrap: brokers, as ``host:port``.
-        tables: the name of each Faust table to the name of the store that goes on with it. The
+        tables: the name of each Faust table to the name of the store that continues it. The
             store needs another name than the table, because both name a changelog.
-        convert: by table, what makes the store's value of the table's; None where there is to be
-            no row.
-        forget: tables that nothing goes on with.
+        convert: by table, a function from the table's value to the store's value; None removes
+            the row.
+        forget: tables that are not continued.
         config: settings of the Kafka clients, as for ``Application``.
         replication_factor: of the topics that are made; -1 is the brokers' default.
         topic_config: settings of the topics that are made.
 
-    Raises UpgradeError for what does not fit, and SerdeError for a table that no store can go on
-    with (nothing is written then), MembersLiveError while an instance of either application lives,
-    BrokerError where nobody answers.
+    Raises UpgradeError for an unsuitable topology or table, and SerdeError for a table that a store
+    cannot continue (nothing is written then), MembersLiveError while an instance of either
+    application is running, BrokerError if no broker answers.
     """
     application_id = app.conf.id
     cluster = KafkaCluster(
@@ -131,13 +131,13 @@ def _pairs(
     existing: Mapping[str, TopicDescription],
     convert: Collection[str] = (),
 ) -> list[_Pair]:
-    """Which store goes on with which table. Raises UpgradeError with everything that is wrong."""
+    """Return the pairs of table and store. Raises UpgradeError with all problems."""
     stores = {name: topic for name, topic in plan.changelog_topics.items() if topic is not None}
     problems = []
     if cuts_topic(plan.application_id) in existing:
         problems.append(
             f"application {plan.application_id!r} has run already, or its tables were taken over:"
-            " what it has counted since would be overwritten. Start it; to begin anew, delete the"
+            " later counts would be overwritten. Start it; to start again from Faust, delete the"
             f" topics that it made ({cuts_topic(plan.application_id)!r} and its changelogs)"
         )
     problems += [
@@ -152,14 +152,14 @@ def _pairs(
     ]
     problems += [
         f"tables {', '.join(map(repr, names))} would go into one store, {store!r}, where their rows"
-        " of one key replace each other: give each table a store of its own"
+        " of one key replace each other: give each table a separate store"
         for store, names in _tables_of_stores(tables).items()
         if len(names) > 1
     ]
     if isinstance(forget, str):
         problems.append(f"forget={forget!r} is a text: name the tables in a list or a set")
     problems += [
-        f"convert= has a function for {name!r}, which is no table of tables=: {sorted(tables)}"
+        f"convert= has a function for {name!r}, which is not a table of tables=: {sorted(tables)}"
         for name in convert
         if name not in tables
     ]
@@ -194,7 +194,7 @@ def _pair_problem(
         return "both have the same changelog topic. Give the store another name"
     found = existing.get(table.changelog)
     if found is None:
-        return f"there is no topic {table.changelog!r}: did the application run on this cluster?"
+        return f"topic {table.changelog!r} does not exist: did the application run on this cluster?"
     needed = _partitions(plan, store)
     if found.partitions != needed:
         return (
@@ -235,15 +235,15 @@ def _offsets(settings: Mapping[str, Any], plan: BoundPlan) -> dict[TopicPartitio
     unread = [str(tp) for tp in inputs if tp not in offsets and bounds[tp].start < bounds[tp].end]
     if not offsets or unread:
         raise UpgradeError(
-            f"Faust's tables were not taken over. Group {plan.application_id!r} has committed no"
-            f" offset of {', '.join(unread) or 'any input'}, and where it stopped there is not"
-            " known. Let the Faust application read what is there, and stop it with SIGTERM"
+            f"Faust's tables were not taken over. Group {plan.application_id!r} has not committed"
+            f" an offset of {', '.join(unread) or 'any input'}, so its position there is not"
+            " known. Let the Faust application read its inputs, and stop it with SIGTERM"
         )
     return offsets
 
 
 def _inputs_of_others(plan: BoundPlan) -> list[TopicPartition]:
-    """What Faust has read; our own repartition topics are not there yet."""
+    """Return what Faust has read; our own repartition topics do not exist yet."""
     read = (tp for task_id in plan.task_ids() for tp in plan.input_partitions(task_id))
     return [tp for tp in read if tp.topic not in plan.repartition_topics]
 
@@ -251,7 +251,7 @@ def _inputs_of_others(plan: BoundPlan) -> list[TopicPartition]:
 def _check_regrouped_were_read(settings: Mapping[str, Any], admin: Any, plan: BoundPlan) -> None:
     """Raises UpgradeError where records wait in topics of Faust's group_by.
 
-    Their inputs were read, and those offsets go on; no table has counted them yet. Nobody would.
+    Their inputs were read and committed, but no table has counted them, and no store would.
     """
     names = [
         t for t in admin.topic_names() if t.endswith(_REGROUPED) and t not in plan.subscription
@@ -279,7 +279,7 @@ def _has_unread(
 ) -> bool:
     bounds = log_bounds(settings, [partition])[partition]
     start = max(bounds.start, (committed and committed.offset) or 0)
-    # Behind the last record may be the end of a transaction, so the ends tell nothing.
+    # The last record may be followed by a transaction marker, so the end offsets are not enough.
     return any(
         read_partition(settings, partition, start=start, end=bounds.stable_end, may_skip=True)
     )
@@ -317,7 +317,7 @@ class _Adoption:
             try:
                 rows = {pair.store: self._write_table(producer, pair) for pair in self._pairs}
                 producer.flush()
-                self._check_nobody_came()
+                self._check_faust_is_stopped()
             except BaseException:
                 with suppress(BrokerError):
                     producer.abort()
@@ -341,7 +341,7 @@ class _Adoption:
         return count
 
     def _records(self, pair: _Pair, topic: str, source: TopicPartition) -> Iterator[ProducedFields]:
-        """The rows of a partition, older windows first; what is there already gives way."""
+        """Yield the rows of a partition, older windows first; existing rows are replaced."""
         spec = self._plan.topology.stores[pair.store]
         writes = StoreRows(spec, topic, self._convert.get(pair.table.name))
         target = source._replace(topic=topic)
@@ -367,8 +367,8 @@ class _Adoption:
         for _, key, value, time_ms in sorted(found, key=lambda one: one[0]):
             yield topic, source.partition, key, value, time_ms, None
 
-    def _check_nobody_came(self) -> None:
-        """Raises where Faust has run meanwhile: then the rows are not those of the offsets."""
+    def _check_faust_is_stopped(self) -> None:
+        """Raises if Faust has run meanwhile: then the rows do not match the offsets."""
         commit_without_members(self._settings, self._plan.application_id, self._offsets)
         bounds = log_bounds(self._settings, self._ends)
         grown = [str(tp) for tp, end in self._ends.items() if bounds[tp].end != end]

@@ -1,12 +1,12 @@
 """Faust's records and codecs as serdes: the bytes that a Faust agent reads and writes.
 
-A ``faust.Record`` is JSON by default, with the name of its class beside its fields. What Faust
-itself would do with pickle is refused: whoever may write to a topic could run code here.
+A ``faust.Record`` is JSON by default, with the name of its class next to its fields. Codecs that
+use pickle are refused: anyone who can write to a topic could run code here.
 
-Faust writes what it cannot read: a time as text in a field that stays text when it is read, a dict
-with numbers for keys, a record by its own codec where another one is asked for. A row would then be
-one thing while its commit is open and another one behind it, so what is written is read once more
-here and compared, as with every serde of ours. The bytes are Faust's.
+Faust writes values that it cannot read back: a time as a string that stays a string when it is
+read, a dict with numbers for keys, a record with its own codec where another is requested. A row
+would then differ before and after its commit, so each written value is read again and compared
+here, as with every serde of ours. The bytes are Faust's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from logstate.serdes.round_trip import difference
 T = TypeVar("T")
 R = TypeVar("R", bound=faust.Record)
 
-#: what an agent without an app of its own would use, too
+#: the registry of an agent without an app
 _REGISTRY = Registry(key_serializer="json", value_serializer="json")
 
 
@@ -34,8 +34,8 @@ class FaustSerde(Serde[T]):
     """Values of a Faust type through a Faust codec, such as ``json``, ``raw`` or ``yaml|binary``.
 
     Raises SerdeError for pickle and for codecs that Faust does not know. The callables raise
-    SerdeError for objects of another class and for what would not come back as it is, and what
-    Faust raises for bytes that do not decode.
+    SerdeError for objects of another class and for values that would not be read back unchanged,
+    and Faust's errors for bytes that do not decode.
     """
 
     def __init__(self, type_: type[T] | None, serializer: str) -> None:
@@ -96,10 +96,10 @@ class FaustSerde(Serde[T]):
 
 def _not_the_same(serde: FaustSerde[Any], what: str) -> SerdeError:
     return SerdeError(
-        f"The value would not come back as it is with {serde!r}: {what}. It is refused before it is"
-        " written, because later nobody could tell. Faust reads a time, a Decimal, a UUID or an"
-        " enum as the text that JSON has, unless the class of the record says isodates=True,"
-        " coerce=True or coercions=; whatever else JSON has not, make of its own types in the"
+        f"The value would not be read back unchanged with {serde!r}: {what}. It is refused before"
+        " it is written, because later this could not be detected. Faust reads a time, a Decimal, a"
+        " UUID or an enum as JSON text, unless the class of the record says isodates=True,"
+        " coerce=True or coercions=; convert other types that JSON does not have in the"
         " function that returns the value (str(...), list(...))"
     )
 
@@ -116,7 +116,7 @@ def record_of(model: type[R]) -> FaustSerde[R]:
     <Click: user='ada', ms=3>
     """
     if not is_record(model):
-        raise SerdeError(f"{model!r} is no faust.Record. Give the class; codec() is for all else.")
+        raise SerdeError(f"{model!r} is not a faust.Record. Give the class; for others use codec()")
     return FaustSerde(model, str(model._options.serializer or "json"))
 
 
@@ -131,11 +131,11 @@ def is_record(type_: Any) -> bool:
 
 
 def refuse_pickle(serializer: Any) -> None:
-    """Raises SerdeError for a codec that would run what the bytes say."""
+    """Raises SerdeError for a codec that would run code from the bytes."""
     if "pickle" in str(serializer) or codecs.uses_unsafe_pickle(serializer):
         raise SerdeError(
-            f"The codec {serializer!r} unpickles: whoever may write to the topic could run code in"
-            " this process. Write the topic anew with another codec, from Faust."
+            f"The codec {serializer!r} unpickles: anyone who can write to the topic could run code"
+            " in this process. Write the topic again with another codec, from Faust."
         )
 
 

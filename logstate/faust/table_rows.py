@@ -1,4 +1,4 @@
-"""What the records of a Faust table's changelog mean, and how the same rows lie in a store.
+"""Decode the changelog of a Faust table, and write its rows as a store's changelog.
 
 A table's changelog is ``<app id>-<table>-changelog``, with the partitions of the topic that the
 agent reads. Its keys are the table's, JSON unless a type says otherwise; of a windowed table they
@@ -46,8 +46,8 @@ class FaustTable:
         self._table = inner
         if isinstance(inner, SetTable):
             raise SerdeError(
-                f"Table {self.name!r} is a SetTable: its changelog has what was added and removed,"
-                " and no rows. Say forget= and read its topic anew."
+                f"Table {self.name!r} is a SetTable: its changelog contains additions and removals,"
+                " not rows. Use forget= and read its topic again."
             )
         for serializer in (inner.key_serializer, inner.value_serializer):
             refuse_pickle(serializer)
@@ -66,9 +66,9 @@ class FaustTable:
 
 
 class StoreRows:
-    """Writes rows of a table as a store of ours logs them.
+    """Writes rows of a table as a logstate store logs them.
 
-    ``convert`` makes the store's value of the table's, and None of what is to be no row.
+    ``convert`` returns the store's value for the table's, or None to leave the row out.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StoreRows:
 
 
 def typed(type_: Any, payload: Any) -> Any:
-    """What Faust makes of a decoded payload where a table has this type.
+    """Return the value that Faust decodes from a payload for this type of a table.
 
     >>> typed(int, "3"), typed(str, b"a"), typed(None, [1, 2])
     (3, 'a', [1, 2])
@@ -107,7 +107,7 @@ def typed(type_: Any, payload: Any) -> Any:
         if type_ is bytes:
             return payload.encode() if isinstance(payload, str) else payload
         decoded = payload.decode() if isinstance(payload, bytes) else payload
-        # Faust leaves as it is what should be text and is none: str() would make "None" of null.
+        # Like Faust, keep a non-string for a str type: str() would turn null into "None".
         return decoded if type_ is str else type_(decoded)
     return payload
 
@@ -138,13 +138,13 @@ def _window_ms(table: Any) -> tuple[int | None, int | None]:
     if not isinstance(getattr(window, "step", None), int | float):
         raise SerdeError(
             f"The windows of table {table.name!r} are {type(window).__name__}: their bounds depend"
-            " on the records, and no store has such rows. Read its topic anew."
+            " on the records, so a store cannot have such rows. Read its topic again."
         )
     size_ms, step_ms = round(window.size * 1000), round(window.step * 1000)
     if size_ms % step_ms:
         raise SerdeError(
             f"The windows of table {table.name!r} begin at other times than ours: its size"
-            f" {window.size:g} s is no multiple of its step {window.step:g} s. Read its topic anew."
+            f" {window.size:g} s is not a multiple of its step {window.step:g} s. Read it again."
         )
     return size_ms, step_ms
 

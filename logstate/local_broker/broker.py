@@ -65,7 +65,7 @@ class PortTakenError(BrokerError):
 
 
 def on_free_ports(start: Callable[[], _Started]) -> _Started:
-    """What ``start`` returns, which reserves ports; again where one of them was taken meanwhile."""
+    """Return the result of ``start``, which reserves ports; retry if one of them was taken."""
     for _ in range(ATTEMPTS - 1):
         with suppress(PortTakenError):
             return start()
@@ -119,8 +119,8 @@ class LocalBroker:
             timeout_s: how long it may take to serve, the fetching of the jars not counted.
 
         Raises:
-            ConfigError: a setting is none that there is, there is no Java of at least version 17, a
-                user is named badly, or the package that makes certificates (extra ``tls``) is
+            ConfigError: a setting does not exist, there is no Java of at least version 17, the name
+                of a user is invalid, or the package that creates certificates (extra ``tls``) is
                 missing.
             BrokerError: a port is taken, the jars cannot be fetched, or the broker does not start;
                 the message ends with the last lines of its log.
@@ -177,9 +177,9 @@ class LocalBroker:
         return f"{LOOPBACK}:{self._secured_port.port}"
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """What a client of the second listener is configured with, ``bootstrap.servers`` included.
+        """Return the settings of a client of the second listener, with ``bootstrap.servers``.
 
-        With users it is one of them that comes in; raises BrokerError for an unknown one.
+        With users, give one of them; raises BrokerError for an unknown one.
         """
         users = self._launch.users
         if (user not in users) if users else user is not None:
@@ -307,7 +307,7 @@ class LocalBroker:
 
 
 def new_authority() -> LocalAuthority:
-    """What signs certificates; raises ConfigError where the extra ``tls`` is missing."""
+    """Return an authority that signs certificates; raises ConfigError without the extra ``tls``."""
     from logstate.local_broker.certificates import LocalAuthority
 
     return LocalAuthority()

@@ -1,7 +1,7 @@
-"""Certificates for the TLS listener of a local broker: an authority of its own, and what it signed.
+"""Certificates for the TLS listener of a local broker: a new authority, and what it signed.
 
-They are made where a directory has none yet, so that clients of a broker whose data are kept go on
-trusting it. The authority's key is forgotten as soon as it has signed.
+They are created if a directory does not have any, so that clients of a broker with persistent data
+keep trusting it. The authority's key is dropped as soon as it has signed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The classes of a broker as its JVM lays them out in memory, kept beside the jars.
+"""The archive of a broker's classes in the JVM's memory layout, stored next to the jars.
 
 A broker that starts loads, verifies and links some seven thousand classes, which is most of what a
 start costs. A JVM can write them into one file at its end and map that file at its next start
@@ -32,7 +32,7 @@ def make_class_archive(*, timeout_s: float = 180.0) -> Path:
         timeout_s: how long the broker that is started for it may take to serve.
 
     Raises:
-        ConfigError: there is no Java of at least version 17.
+        ConfigError: Java 17 or later was not found.
         BrokerError: the jars cannot be fetched, the broker does not start, or this Java writes no
             such file.
     """
@@ -58,9 +58,9 @@ def make_class_archive(*, timeout_s: float = 180.0) -> Path:
                 on_free_ports(lambda: _start_and_stop(launch))
                 if not part.exists():
                     raise BrokerError(
-                        f"{java.executable} wrote no archive of the broker's classes. Likely it"
-                        " came without one of its own, as cut-down runtimes do. Brokers start"
-                        " without, only slower."
+                        f"{java.executable} wrote no archive of the broker's classes. Likely its"
+                        " own archive is missing, as in reduced runtimes. Brokers start"
+                        " without one, only slower."
                     )
                 part.rename(archive)
             finally:

@@ -142,11 +142,11 @@ class LocalCluster:
 
     @property
     def bootstrap_of_users(self) -> str:
-        """The same of the second listeners; raises BrokerError where there are none."""
+        """The addresses of the second listeners; raises BrokerError without them."""
         return ",".join(node.bootstrap_of_users for node in self.nodes)
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """What a client of the second listeners is configured with, see `LocalBroker`."""
+        """Return the settings of a client of the second listeners, see `LocalBroker`."""
         first = self.nodes[0].client_settings(user)
         return {**first, "bootstrap.servers": self.bootstrap_of_users}
 
@@ -196,7 +196,7 @@ def _cluster_settings(ports: list[tuple[PortReservation, PortReservation]]) -> d
 
 
 def _controllers(ports: list[tuple[PortReservation, PortReservation]]) -> tuple[str, ...]:
-    """What every node's directory is formatted with: the three controllers of the first quorum."""
+    """Return the controllers of the first quorum, with which every directory is formatted."""
     named = (
         f"{number}@{LOOPBACK}:{controller.port}:{random_id()}"
         for number, (_port, controller) in enumerate(ports, 1)

@@ -30,8 +30,8 @@ SHORT_WAITS = {
     "share.coordinator.state.topic.num.partitions": "1",
     # A killed member is missed after seconds; the defaults allow 45 s at the least.
     "group.initial.rebalance.delay.ms": "0",
-    # A group of the new protocol is assigned anew at most once a second by default: of two members
-    # that join together the second would have nothing for so long.
+    # A group of the new protocol is assigned again at most once a second by default: of two members
+    # that join together the second would have no partitions for so long.
     "group.consumer.assignment.interval.ms": "0",
     "group.streams.assignment.interval.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -55,7 +55,7 @@ FOR_TESTS = {
     # Topics are created on purpose, by name and partition count, or a typing error becomes one.
     "auto.create.topics.enable": "false",
     "num.partitions": "4",
-    # Test data has old event times; time retention would delete it as soon as it is written.
+    # Test data has old event times; time retention would delete it immediately.
     "log.retention.ms": "-1",
     # The default, 128 MiB, is a quarter of the heap.
     "log.cleaner.dedupe.buffer.size": "33554432",
@@ -63,11 +63,11 @@ FOR_TESTS = {
     "num.io.threads": "4",
 }
 
-#: A broker that stands still for a while is not fenced for it: nobody else could lead, and it would
-#: lose transaction markers. One that was killed does not wait for its old session, because it is
-#: fenced before it starts (:mod:`logstate.local_broker.fencing`), which nobody does in a container.
-#: So nobody waits for its heartbeats, and there is nobody for whom the log of metadata has to grow
-#: while nothing happens: an idle broker takes half as much of a core without both.
+#: A broker that is suspended for a while is not fenced: no other broker could lead, and it would
+#: lose transaction markers. After a kill it does not wait for its old session, because it is fenced
+#: before it starts (:mod:`logstate.local_broker.fencing`), except in containers. So no process
+#: waits for its heartbeats, and the metadata log does not have to grow while idle: an idle broker
+#: then takes half as much of a core.
 ALONE = {
     "broker.session.timeout.ms": "600000",
     "broker.heartbeat.interval.ms": "2000",
@@ -113,7 +113,7 @@ CONTROLLER_ONLY = {
     "process.roles": "controller",
     "broker.heartbeat.interval.ms": "100",
     "broker.session.timeout.ms": "500",
-    # An empty record that often: what is in the log before one is written.
+    # How often an empty record is written: the longest wait for a written metadata record.
     "metadata.max.idle.interval.ms": "100",
 }
 

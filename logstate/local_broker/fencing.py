@@ -1,15 +1,15 @@
 """Fencing a broker that was killed, before it starts again.
 
-In a cluster the controllers fence a broker that died: until it is back and has registered, nobody
-takes it for the leader of anything. A single node is its own controller. After a SIGKILL it reads
-that it leads all partitions, takes up its transaction coordinators, and finds out a second later,
-when it registers, that it leads nothing yet. Brokers of version 4.3 lose transaction markers in
-that moment: the coordinator takes partitions without a leader for deleted ones, skips them, and
-calls the transaction complete (KAFKA-20734). Readers of committed data then wait for ever, or see
-what was aborted.
+In a cluster the controllers fence a broker that died: until it is back and has registered, it is
+not a leader. A single node is its own controller. After a SIGKILL it reads
+that it leads all partitions, loads its transaction coordinators, and detects a second later,
+when it registers, that it does not lead yet. Brokers of version 4.3 lose transaction markers at
+that time: the coordinator treats partitions without a leader as deleted, skips them, and
+marks the transaction as complete (KAFKA-20734). Readers of committed data then wait for ever, or
+read aborted records.
 
-So the node runs as a controller alone for two seconds first, until that has fenced the broker, as
-the controllers of a cluster would have done meanwhile.
+So the node first runs as a controller alone for two seconds, until that has fenced the broker, as
+the controllers of a cluster would have done.
 
 Invariant: a broker that ended in order, or was never started, starts at once.
 """
@@ -62,10 +62,10 @@ def fence(launch: Launch, *, controller_port: int) -> None:
 
 
 def _wait_until_written(launch: Launch) -> None:
-    """Until what the controller has decided is in its log; it tells of a decision before that.
+    """Wait until the controller's decisions are in its log; it reports a decision before that.
 
     It writes an empty record now and then. Records are written in the order of the decisions, so
-    what the log grows by the second time comes after the fencing.
+    the second growth of the log comes after the fencing.
     """
     log = _records(launch)
     deadline = time.monotonic() + launch.timeout_s

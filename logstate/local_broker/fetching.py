@@ -1,10 +1,10 @@
-"""Fetching jars from a Maven repository: several at a time, each from where it was cut off.
+"""Fetch jars from a Maven repository: several at a time, resuming interrupted downloads.
 
-How it works: what another set in the cache has already is taken from there. What is left is fetched
-by a few threads; a jar is written beside its final name, and takes that when its SHA-256 is the
-listed one. A connection that breaks, or a repository that is overloaded, is asked again after a
-pause, for the rest only; what was put together from several answers and is another jar is fetched
-anew, from its beginning.
+How it works: jars that another set in the cache has are copied from there. The others are fetched
+by a few threads; a jar is written to a temporary name, and renamed if its SHA-256 is the listed
+one. After a broken connection, or if the repository is overloaded, the rest is requested again
+after a pause; a jar that was assembled from several responses and has another digest is fetched
+again, from its beginning.
 
 Invariant: a file that is called ``*.jar`` is whole and the listed one.
 """
@@ -47,17 +47,17 @@ class Progress:
         self._name = name
         self._total_bytes = total_bytes
         self._bytes = 0
-        self._told = 0
+        self._reported = 0
         self._write = write
         self._lock = threading.Lock()
 
     def add(self, count: int) -> None:
-        """So many more bytes are there; negative for what has to be fetched again."""
+        """Add fetched bytes; negative for bytes that have to be fetched again."""
         with self._lock:
             self._bytes += count
             tenths = min(self._bytes, self._total_bytes) * 10 // max(self._total_bytes, 1)
-            if tenths > self._told:
-                self._told = tenths
+            if tenths > self._reported:
+                self._reported = tenths
                 done, of = self._bytes / _MB, self._total_bytes / _MB
                 self._write(f"{self._name}: {done:.1f} of {of:.1f} MB\n")
 
@@ -75,11 +75,11 @@ def fetch(
 
     Args:
         name: what they are together, for messages.
-        jars: what is wanted.
+        jars: the jars to fetch.
         folder: where to; it exists.
         repository: the address of a Maven repository.
         kept: a directory of other sets, which may have some of them.
-        write: told of the progress; standard error when None.
+        write: called with the progress; standard error when None.
 
     Raises:
         BrokerError: one of them cannot be fetched, or is another one than was listed.
@@ -147,8 +147,8 @@ def _fetch_one(
             progress.add(-size)
             if pause_s is None or not begin:
                 raise BrokerError(_another(jar, address, size, found))
-            why = "what was put together from several answers is another jar"
-        write(f"{jar.file_name}: {why}; it is asked for again in {pause_s:g} s\n")
+            why = "the file assembled from several responses is another jar"
+        write(f"{jar.file_name}: {why}; it is requested again in {pause_s:g} s\n")
         time.sleep(pause_s)
 
 
@@ -193,10 +193,10 @@ def _download(address: str, part: Path, jar: Jar, progress: Progress) -> None:
             progress.add(-have)
         raise
     with answer:
-        goes_on = answer.status == http.HTTPStatus.PARTIAL_CONTENT
-        if not goes_on:  # it begins at the front
+        is_partial = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+        if not is_partial:  # it begins at the front
             progress.add(-have)
-        with part.open("ab" if goes_on else "wb") as file:
+        with part.open("ab" if is_partial else "wb") as file:
             for chunk in _chunks(answer.read):
                 file.write(chunk)
                 progress.add(len(chunk))
@@ -217,8 +217,8 @@ def _digest(path: Path) -> str:
 def _failure(jar: Jar, address: str, error: Exception) -> str:
     return (
         f"{jar.coordinates} could not be fetched from {_shown(address)}: {text_of(error)}."
-        " What was fetched"
-        f" so far is kept, and the next call goes on from there. Is the repository reachable from"
+        " The bytes fetched"
+        f" so far are kept, and the next call resumes there. Is the repository reachable from"
         f" here? LOGSTATE_MAVEN_URL names a mirror of Maven Central (so does a mirror in"
         f" ~/.m2/settings.xml), and LOGSTATE_BOOTSTRAP a broker that runs already."
     )
@@ -228,7 +228,7 @@ def _another(jar: Jar, address: str, size: int, found: str) -> str:
     return (
         f"{_shown(address)} is not the jar that was asked for: {size} bytes with the SHA-256"
         f" {found}, listed are {jar.size_bytes} bytes with {jar.sha256}. Likely the repository"
-        f" answered with a page of its own, or the jar was replaced. LOGSTATE_MAVEN_URL names"
+        f" answered with an HTML page, or the jar was replaced. LOGSTATE_MAVEN_URL names"
         f" another repository."
     )
 

@@ -1,13 +1,13 @@
 """The directory of a new broker: formatted once on a machine, copied from then on.
 
-Formatting takes a JVM of its own, which is a third of what a start costs. What it writes follows
-from the jars and from the settings, ports and paths aside: all brokers of a kind may have the same,
-but for the id of their cluster.
+Formatting needs a JVM, which is a third of the cost of a start. Its result depends only on
+the jars and on the settings, except ports and paths: all brokers of a kind may have the same one,
+except for the id of their cluster.
 
 Invariants:
     - A copy is made only for a node that is alone: those of a cluster know each other by their ids.
     - A folder with the final name is complete: it is filled under another name first.
-    - Settings that no directory was formatted with are looked at by the formatter, which refuses
+    - Settings with which no directory was formatted yet are checked by the formatter, which refuses
       wrong ones.
 """
 
@@ -59,15 +59,15 @@ def random_id() -> str:
 
 
 def _kept(launch: Launch) -> Path:
-    """Where that of these settings is, if there is one."""
+    """Return the path of the formatted directory for these settings, if there is one."""
     text = launch.settings.read_text(encoding="utf-8").replace(str(launch.data), "")
-    told = f"{launch.format_options}\n{_PORT.sub('', text)}"
-    key = hashlib.sha256(told.encode()).hexdigest()[:16]
+    identity = f"{launch.format_options}\n{_PORT.sub('', text)}"
+    key = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return launch.jars.with_name(f"{launch.jars.name}-formatted") / key
 
 
 def _copied(kept: Path, directory: Path) -> bool:
-    """Whether there is one; another process may drop it meanwhile."""
+    """Copy the directory if there is one; another process may delete it meanwhile."""
     part = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
     try:
         shutil.copytree(kept, part)
@@ -82,7 +82,7 @@ def _copied(kept: Path, directory: Path) -> bool:
 
 
 def _keep(directory: Path, kept: Path) -> None:
-    """For the next one; a start does not fail where there is no room for it."""
+    """Keep a copy for the next broker; a start does not fail if the disk is full."""
     part = kept.with_name(f".{kept.name}-{uuid.uuid4().hex}")
     with contextlib.suppress(OSError):
         shutil.copytree(directory, part)

@@ -24,13 +24,13 @@ class Jar(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """As it is called in the repository, and in the cache."""
+        """The name in the repository, and in the cache."""
         _group, artifact, version = self.coordinates.split(":")
         return f"{artifact}-{version}.jar"
 
     @property
     def path(self) -> str:
-        """Where it lies in a repository."""
+        """The path in a repository."""
         group, artifact, version = self.coordinates.split(":")
         return f"{group.replace('.', '/')}/{artifact}/{version}/{self.file_name}"
 

@@ -4,11 +4,11 @@ What belongs to a broker is a fixed list of Maven coordinates with the digest of
 (`logstate.local_broker.jar_list`), so that nothing has to be resolved and nothing but a Python is
 needed to fetch them (`logstate.local_broker.fetching`). A finished set appears in the cache under
 its final name by one rename; two processes that start at once wait for each other on a file lock,
-and a process that dies half way leaves a directory from which the next one goes on.
+and a process that dies in between leaves a directory with which the next one continues.
 
 Invariants:
     - A directory with the final name is complete: its ``MANIFEST`` names every file and its size.
-    - The name contains a digest of what was asked for, so another version never mixes in.
+    - The name contains a digest of the requested set, so another version never mixes in.
     - No file is in a set whose SHA-256 is not the listed one.
 """
 
@@ -72,8 +72,8 @@ def cached_set(
 
     Args:
         name: what the set is called.
-        asked_for: what it is made of: another text is another set.
-        fill: puts the jars into a directory, which may hold what a call that died has left.
+        asked_for: the content of the set: another text is another set.
+        fill: puts the jars into a directory, which may have files of a call that died.
         environ: where the cache is.
 
     Raises:
@@ -97,7 +97,7 @@ def cached_set(
 
 
 def _make(target: Path, fill: Callable[[Path], None]) -> None:
-    # Only the holder of the lock works here, so whatever is in the way was left by a crash.
+    # Only the holder of the lock works here, so existing files were left by a crash.
     work = target.with_name(f".{target.name}.part")
     work.mkdir(exist_ok=True)
     fill(work)

@@ -31,7 +31,7 @@ _ANSWER_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was started once and told its version."""
+    """A Java that was started once and reported its version."""
 
     executable: Path
     major: int

@@ -43,7 +43,7 @@ class Launch:
     cluster_id: str | None = None
     """That of the cluster; a new one when None."""
     flags: tuple[str, ...] = ()
-    """Of the JVM, beside its heap."""
+    """Of the JVM, in addition to its heap."""
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names and passwords; with any there is a listener for them."""
     has_tls: bool = False
@@ -61,7 +61,7 @@ class Launch:
 
     @property
     def certificates(self) -> Path | None:
-        """Where those of the broker are, and that of their authority."""
+        """The directory of the certificates of the broker and of its authority."""
         return self.data / "tls" if self.has_tls else None
 
     @property
@@ -73,7 +73,7 @@ class Launch:
 def write_settings(
     launch: Launch, *, port: int, controller_port: int, secured_port: int | None = None
 ) -> None:
-    """Of the broker, and of its log."""
+    """Write the settings of the broker, and of its log."""
     settings = server_properties(
         port=port,
         controller_port=controller_port,
@@ -149,7 +149,7 @@ def java_command(launch: Launch, *flags: str, log4j: Path | None = None) -> list
 
 
 def class_archive(java: Java, jars: Path) -> Path:
-    """Where the archive of the broker's classes is that this Java has made of these jars, if any.
+    """Return the path of this Java's archive of the broker's classes, if there is one.
 
     `logstate.local_broker.class_archive` makes it.
     """

@@ -42,7 +42,7 @@ def reserve_port(port: int | None = None) -> PortReservation:
     """Reserve ``port``, or a free one when none is given.
 
     Raises:
-        BrokerError: the given port is bound or reserved by somebody else.
+        BrokerError: the given port is bound or reserved by another process.
     """
     if port is not None:
         reservation = _try_reserve(port)

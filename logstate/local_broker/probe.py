@@ -1,8 +1,8 @@
-"""Asking a broker over its own protocol whether it serves clients yet.
+"""Ask a broker over its own protocol whether it serves clients yet.
 
 An open port is not enough: a KRaft node accepts connections before it is registered and unfenced,
-and a client that arrives then is told that the cluster has no broker. One Metadata request,
-written out here in its last version without compact fields, tells the difference and needs no
+and a client that connects then receives metadata without brokers. One Metadata request,
+written here in its last version without compact fields, shows the difference and needs no
 client library::
 
     request   int32 size | int16 api 3 | int16 version 8 | int32 correlation | string client
@@ -27,7 +27,7 @@ _RESPONSE_HEAD = struct.Struct(">iiii")
 
 
 def broker_count(bootstrap: str, *, timeout_s: float = 2.0) -> int:
-    """How many unfenced brokers the cluster knows; 0 while none of the addresses answers.
+    """Return how many unfenced brokers the cluster has; 0 while no address answers.
 
     Args:
         bootstrap: ``host:port``, or several of them with commas between.

@@ -1,9 +1,9 @@
 """Which local brokers run on this machine: one small JSON file per broker in the cache directory.
 
-The file is what lets ``logstate broker stop`` find a broker that another process started. It is a
-hint, never a proof: before a process is believed to be that broker, and above all before it is
-killed, one argument of its command line must be the broker's own settings. A directory somewhere in
-it is not enough: an editor or a shell that works there has that too.
+The file lets ``logstate broker stop`` find a broker that another process started. It is only a
+hint: before a process is treated as that broker, and above all before it is
+killed, one argument of its command line must be the broker's own settings. A directory in it is not
+enough: an editor or a shell that works there has that, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KILL_LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class RunningBroker:
-    """What is known of a local broker from outside."""
+    """The data about a local broker that are visible from outside."""
 
     bootstrap: str
     pid: int
@@ -115,14 +115,14 @@ def _wait_gone(broker: RunningBroker, timeout_s: float) -> bool:
 
 def _has_argument(pid: int, argument: str) -> bool:
     try:
-        told = Path(f"/proc/{pid}/cmdline").read_bytes()
+        command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:
         if Path("/proc/self").exists():
             return False
     except OSError:
         return False
     else:
-        return os.fsencode(argument) in told.split(b"\0")
+        return os.fsencode(argument) in command_line.split(b"\0")
     answer = subprocess.run(
         ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

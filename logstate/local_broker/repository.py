@@ -1,10 +1,10 @@
-"""Where jars are fetched from: a repository that somebody has named, else Maven's own default.
+"""The repository from which jars are fetched: a configured one, else Maven's own default.
 
 In this order: ``LOGSTATE_MAVEN_URL``; the first mirror of Maven Central in the user's
 ``settings.xml``, as Maven itself would choose it; the default of the Maven on ``PATH``, which
-stands in the model that every one of its projects inherits. No address is written down here.
-Proxies are those of the usual variables (``https_proxy``, ``no_proxy``). What ``settings.xml`` says
-of servers is not read: mirrors that want a password are not used.
+is in the model that every one of its projects inherits. No address is hard-coded here.
+Proxies are those of the usual variables (``https_proxy``, ``no_proxy``). Servers in
+``settings.xml`` are not read: mirrors that need a password are not used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def repository_url(environ: Mapping[str, str] = os.environ) -> str:
     """The address of the repository, without a slash at its end.
 
     Raises:
-        ConfigError: nobody has named one, and there is no Maven; or what was named is no address,
-            and the message says where it stands.
+        ConfigError: none is configured, and Maven was not found; or the configured one is not an
+            address, and the message contains its place.
     """
     if own := environ.get("LOGSTATE_MAVEN_URL"):
         return _checked(own, "LOGSTATE_MAVEN_URL")
@@ -41,9 +41,9 @@ def repository_url(environ: Mapping[str, str] = os.environ) -> str:
     if (default := _default_of_maven(shutil.which("mvn", path=environ.get("PATH")))) is not None:
         return _checked(default, "Maven")
     raise ConfigError(
-        "the jars of a broker come from a Maven repository, and none is known here: there is no"
+        "the jars of a broker come from a Maven repository, but none is configured: there is no"
         f" LOGSTATE_MAVEN_URL, no mirror of Maven Central in {settings}, and no Maven (mvn) on PATH"
-        " whose default could be taken. Set LOGSTATE_MAVEN_URL to the address of Maven Central, or"
+        " whose default could be used. Set LOGSTATE_MAVEN_URL to the address of Maven Central, or"
         " of a mirror of it. LOGSTATE_BOOTSTRAP names a broker that runs already"
     )
 
@@ -51,8 +51,8 @@ def repository_url(environ: Mapping[str, str] = os.environ) -> str:
 def _checked(address: str, origin: str) -> str:
     if urlsplit(address).scheme not in {"http", "https", "file"}:
         raise ConfigError(
-            f"{origin} names {address!r} as the repository of jars, which is no address that begins"
-            f" with https://, http:// or file://."
+            f"{origin} names {address!r} as the repository of jars, which is not an address that"
+            f" begins with https://, http:// or file://."
         )
     return address.rstrip("/")
 

@@ -1,7 +1,7 @@
 """A second listener of a local broker, with TLS, or for users with names, or both.
 
-What users may do has to be allowed. The plain listener stays as it is: who comes in by it is an
-administrator, which is what gives a user rights; nobody but this machine reaches either.
+Users have only the permissions that were granted to them. The plain listener does not change: its
+clients are administrators, which can grant permissions; only this machine can reach either one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEYS = "server.pem"
 
 
 def protocol(*, has_users: bool, has_tls: bool) -> str:
-    """Of the listener, as Kafka calls it."""
+    """Return Kafka's name of the listener's protocol."""
     if has_users:
         return "SASL_SSL" if has_tls else "SASL_PLAINTEXT"
     return "SSL"
@@ -56,7 +56,7 @@ def secured_listener(
 def client_settings(
     user: tuple[str, str] | None = None, certificates: Path | None = None
 ) -> dict[str, str]:
-    """What a client of the listener is configured with, beside the address."""
+    """Return the settings of a client of the listener, except the address."""
     has_tls = certificates is not None
     settings = {"security.protocol": protocol(has_users=user is not None, has_tls=has_tls)}
     if user is not None:

@@ -71,7 +71,7 @@ def one_of_two_at_the_same_moment_makes_a_cut(made: Counter) -> None:
     delete_cut(made.bootstrap, made.name, "both")
     until(lambda: not admin.describe_topics([], beginning))
     admin.create_topics([NewTopic(claim, 1, 1, {})])  # as of one that died when it began
-    with pytest.raises(ConfigError, match="is being made by somebody else"):
+    with pytest.raises(ConfigError, match="is being made by another process"):
         create_cut(made.bootstrap, made.name, "both")
     delete_cut(made.bootstrap, made.name, "both")
     assert incomplete_cuts(made.bootstrap, made.name) == []

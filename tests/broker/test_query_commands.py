@@ -189,7 +189,7 @@ def test_an_application_that_runs_tells_of_itself_and_one_that_has_ended_does_no
         assert "1_1" in shown
     ended = words.call("status", words.name)
     assert ended.exit_code == 5
-    assert "No instance tells of itself" in ended.stdout
+    assert "No instance announces itself" in ended.stdout
 
 
 def test_doctor_looks_at_brokers_and_their_clock(bootstrap: str, tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_doctor_says_what_to_do_where_nobody_answers() -> None:
     told = CliRunner().invoke(command, ["doctor", "--bootstrap", "127.0.0.1:1"])
     assert told.exit_code == 1
     assert "no broker answers at" in told.stdout
-    assert "address right" in told.stdout
+    assert "the address is right" in told.stdout

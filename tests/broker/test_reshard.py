@@ -145,7 +145,7 @@ def test_what_would_be_lost_or_misplaced_is_refused_and_nothing_changes(shop: Sh
     shop.order()  # not read
     shop.inputs = f"{shop.name}.wide"
     shop.admin.create_topics([NewTopic(shop.inputs, 3, 1, {})])
-    with pytest.raises(UpgradeError, match="does not read this topic any more"):
+    with pytest.raises(UpgradeError, match="no longer reads this topic"):
         shop.move()
     with pytest.raises(ConfigError, match="--partitions is 5"):
         shop.move(5)
@@ -241,7 +241,7 @@ def test_an_interrupted_move_stops_starts_until_it_is_ended_or_given_up(shop: Sh
             raise Died
 
     with pytest.raises(Died):
-        shop.move(told=die)
+        shop.move(on_step=die)
     with pytest.raises(UpgradeError, match=r"a reshard of application .* has not finished"):
         shop.run(1)
 

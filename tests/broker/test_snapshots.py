@@ -85,7 +85,7 @@ def test_an_application_without_repartition_topics_and_one_with_a_circle_of_them
     with app:
         app.wait_until_running(timedelta(seconds=PATIENCE_S))
         if declare is in_a_circle:
-            with pytest.raises(ConfigError, match="lead in a circle"):
+            with pytest.raises(ConfigError, match="form a cycle"):
                 app.snapshot("never")
             return
         app.snapshot("now")

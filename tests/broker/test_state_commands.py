@@ -184,7 +184,7 @@ def test_a_plan_says_what_a_start_would_say_and_changes_nothing(shop: Shop) -> N
     same = shop.plan("counts")
     assert (same.exit_code, same.stdout) == (
         0,
-        "same: nothing that is stored is read differently\n",
+        "same: all stored data is read as before\n",
     )
     assert shop.plan("totals").exit_code == 3
     assert shop.plan("totals", "--renamed", "counts=totals").exit_code == 0
@@ -260,7 +260,7 @@ def test_the_jvm_may_take_over_when_nobody_lives_and_is_told_the_names_of_the_st
     assert (counts["name"], counts["name_on_the_jvm"]) == ("counts", "counts")
     assert patient_offsets.committed_offsets(shop.admin, shop.application_id, shop.inputs) == before
     said = shop.handover().stdout
-    assert "Kafka Streams may start with application.id=" in said
+    assert "start Kafka Streams with application.id=" in said
     assert "group.protocol=streams only if" in said
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import faust
 
 from logstate.app.application import Application
-from logstate.faust import beside, record_of
+from logstate.faust import attach, record_of
 from logstate.topology import StreamsBuilder
 from tests.faust_adoption.faust_app import INPUT, Visit, counting
 
@@ -43,7 +43,7 @@ def together(name: str, bootstrap: str, folder: Path, session_s: float) -> faust
         broker_session_timeout=session_s,
         broker_heartbeat_interval=1.0,
     )
-    beside(app, streams(name, bootstrap, folder))
+    attach(app, streams(name, bootstrap, folder))
     return app
 
 

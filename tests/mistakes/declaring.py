@@ -147,7 +147,7 @@ def a_topic_has_no_name() -> None:
     StreamsBuilder().stream("", value=str)
 
 
-@mistake("no valid name for a topic", "letters, digits", HERE)
+@mistake("not a valid name for a topic", "letters, digits", HERE)
 def a_topic_has_a_space_in_its_name() -> None:
     StreamsBuilder().stream("my topic", value=str)
 

@@ -218,7 +218,7 @@ def a_result_is_larger_than_its_topic_allows() -> None:
         rig.turn()
 
 
-@mistake("store 't'", "keys from -5 to 5", "nothing lies between them", "range(0, upper)")
+@mistake("store 't'", "keys from -5 to 5", "no keys are between them", "range(0, upper)")
 def a_range_crosses_zero() -> None:
     builder = StreamsBuilder()
     builder.table("in", key=int, value=str, store="t")
@@ -278,7 +278,13 @@ def a_function_asks_a_store_that_does_not_answer() -> None:
     driven(lambda s: s.map_values(asks_a_query, value=str))
 
 
-@mistake("topic chooser", "'app-n-changelog'", "makes for its state", "offset 0", "Choose a topic")
+@mistake(
+    "topic chooser",
+    "'app-n-changelog'",
+    "name of an internal topic",
+    "offset 0",
+    "Choose another topic name",
+)
 def a_chooser_names_a_changelog() -> None:
     driven(lambda s: s.to(lambda key, value: "app-n-changelog"))
 

@@ -19,7 +19,7 @@ if __name__ == "__main__":
     parser.add_argument("--begin", default="earliest")
     arguments = parser.parse_args()
 
-    def told(step: str) -> None:
+    def on_step(step: str) -> None:
         print(step, flush=True)
         if step == arguments.die_at:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -30,6 +30,6 @@ if __name__ == "__main__":
         bootstrap=arguments.bootstrap,
         partitions=arguments.partitions,
         begin=arguments.begin,
-        told=told,
+        on_step=on_step,
     )
     print(f"done {dict(done.partitions)} {dict(done.records)} {dict(done.left_behind)}")

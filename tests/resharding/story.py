@@ -35,7 +35,7 @@ def deaths(prefix: str, count: int) -> list[str]:
     before = ["mark the application as being moved", "commit the handover"]
     after = ["handed over", "forget the old topics"]
     others = ["wait for open transactions", "look for records in flight", "make the topics"]
-    others += ["delete what an attempt before has made", "hand over", "send the offsets"]
+    others += ["delete the topics of an earlier attempt", "hand over", "send the offsets"]
     others += [f"copy {prefix}-{s}-changelog-{p}" for s in _STORES for p in range(BEFORE)]
     others += [f"copy {prefix}-latest-changelog"]  # versions come of all partitions together
     wanted = max(0, count - len(before) - len(after))

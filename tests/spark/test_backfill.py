@@ -243,7 +243,7 @@ def told(now):
     if now == step:
         os.kill(os.getpid(), signal.SIGKILL)
 backfill(({"key": f"user-{n}", "value": n} for n in range(5000)), application_id=name,
-    store="counts", bootstrap=bootstrap, batch_id="killed", told=told)
+    store="counts", bootstrap=bootstrap, batch_id="killed", on_step=told)
 """
 
 

@@ -73,7 +73,9 @@ def test_a_store_whose_commits_name_no_position_is_refused(log: ApplicationLog, 
     topic = log.add_store("spend")
     log.write(topic, [(b"a", int64(1))])
 
-    with pytest.raises(PySparkException, match=r"no commit of .* says where its state ends"):
+    with pytest.raises(
+        PySparkException, match=r"no commit of .* contains the position where its state ends"
+    ):
         rows("spend")
 
 
@@ -87,9 +89,13 @@ def test_a_commit_that_another_library_has_overtaken_names_no_position(
     assert rows("spend") == [("a", 1)]
     log.commit_by_another(other, 3)
 
-    with pytest.raises(PySparkException, match=r"no commit of .* says where its state ends"):
+    with pytest.raises(
+        PySparkException, match=r"no commit of .* contains the position where its state ends"
+    ):
         rows("spend")
-    with pytest.raises(RestoreError, match=r"no commit of .* says where its state ends"):
+    with pytest.raises(
+        RestoreError, match=r"no commit of .* contains the position where its state ends"
+    ):
         latest_cut(log.bootstrap, log.application)
 
 

@@ -125,7 +125,7 @@ def test_types_of_sql_are_types_of_columns(ddl: str, simple: str) -> None:
 @pytest.mark.parametrize(
     ("ddl", "says"),
     [
-        ("a", "'a' is no type known here"),
+        ("a", "'a' is not a supported type"),
         ("a bigint b string", "nothing was expected behind it, and 'b' is there"),
         ("a array<bigint", "'>' was expected and 'its end' is there"),
         ("a map<int, int>", "the keys of a map are strings"),

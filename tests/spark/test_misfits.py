@@ -52,41 +52,51 @@ def column_of(format_: str, schema: dict[str, Any], *documents: str) -> list[Any
 @pytest.mark.parametrize(
     ("schema", "good", "bad", "why"),
     [
-        (INTEGER, "1", "1.5", "1.5 is no whole number of 64 bits"),
-        (INTEGER, "1", "true", "true is no whole number of 64 bits"),
-        (INTEGER, "1", '"7"', '"7" is no whole number of 64 bits'),
-        (INTEGER, "1", "1e300", "1e300 is no whole number of 64 bits"),
-        (INTEGER, "1", "9223372036854775808", "9223372036854775808 is no whole number of 64 bits"),
-        (INTEGER, "1", "-9223372036854775809", "is no whole number of 64 bits"),
-        (INTEGER, "1", "9007199254740993.0", "is no whole number of 64 bits"),
-        (NUMBER, "1.5", "true", "true is no number"),
-        (NUMBER, "1.5", '"1.5"', '"1.5" is no number'),
-        (TEXT, '"a"', "7", "7 is no text"),
-        (TEXT, '"a"', '["a"]', '["a"] is no text'),
-        (BOOLEAN, "true", "1", "1 is no boolean"),
-        (BOOLEAN, "true", '"true"', '"true" is no boolean'),
-        (DECIMAL, '"1.5"', "false", "false is no decimal number"),
-        (DECIMAL, '"1.5"', '"one"', '"one" is no decimal number'),
-        (DECIMAL, '"1.5"', '"NaN"', '"NaN" is no decimal number'),
+        (INTEGER, "1", "1.5", "1.5 is not a whole number of 64 bits"),
+        (INTEGER, "1", "true", "true is not a whole number of 64 bits"),
+        (INTEGER, "1", '"7"', '"7" is not a whole number of 64 bits'),
+        (INTEGER, "1", "1e300", "1e300 is not a whole number of 64 bits"),
+        (
+            INTEGER,
+            "1",
+            "9223372036854775808",
+            "9223372036854775808 is not a whole number of 64 bits",
+        ),
+        (INTEGER, "1", "-9223372036854775809", "is not a whole number of 64 bits"),
+        (INTEGER, "1", "9007199254740993.0", "is not a whole number of 64 bits"),
+        (NUMBER, "1.5", "true", "true is not a number"),
+        (NUMBER, "1.5", '"1.5"', '"1.5" is not a number'),
+        (TEXT, '"a"', "7", "7 is not a text"),
+        (TEXT, '"a"', '["a"]', '["a"] is not a text'),
+        (BOOLEAN, "true", "1", "1 is not a boolean"),
+        (BOOLEAN, "true", '"true"', '"true" is not a boolean'),
+        (DECIMAL, '"1.5"', "false", "false is not a decimal number"),
+        (DECIMAL, '"1.5"', '"one"', '"one" is not a decimal number'),
+        (DECIMAL, '"1.5"', '"NaN"', '"NaN" is not a decimal number'),
         (DECIMAL, '"1.5"', "0.1000000000000000000001", "data loss"),
-        (DATE, '"2024-05-06"', "19849", "19849 is no date"),
-        (INSTANT, '"2024-05-06T07:08:09Z"', "1714979289", "1714979289 is no point in time"),
+        (DATE, '"2024-05-06"', "19849", "19849 is not a date"),
+        (INSTANT, '"2024-05-06T07:08:09Z"', "1714979289", "1714979289 is not a point in time"),
         (BYTES, '"AAE="', '"A?A="', "base64"),
-        ({"type": "array", "items": INTEGER}, "[1]", "[1, 2.5]", "1: 2.5 is no whole number"),
-        ({"type": "array", "items": INTEGER}, "[1]", '"12"', '"12" is no list'),
+        ({"type": "array", "items": INTEGER}, "[1]", "[1, 2.5]", "1: 2.5 is not a whole number"),
+        ({"type": "array", "items": INTEGER}, "[1]", '"12"', '"12" is not a list'),
         (
             {"type": "object", "additionalProperties": INTEGER},
             '{"a": 1}',
             '{"a": true}',
-            "a: true is no whole number",
+            "a: true is not a whole number",
         ),
         (
             {"type": "object", "properties": {"lines": {"type": "array", "items": NUMBER}}},
             '{"lines": [1]}',
             '{"lines": [0, true]}',
-            "lines.1: true is no number",
+            "lines.1: true is not a number",
         ),
-        ({"type": "object", "properties": {"n": INTEGER}}, '{"n": 1}', "[1]", "[1] is no record"),
+        (
+            {"type": "object", "properties": {"n": INTEGER}},
+            '{"n": 1}',
+            "[1]",
+            "[1] is not a record",
+        ),
     ],
 )
 def test_what_does_not_fit_is_an_error_that_names_the_record_and_the_value(
@@ -143,8 +153,8 @@ def test_numbers_beside_a_decimal_are_what_they_are_without_one(format_: str) ->
     row = {"price": Decimal("0.10"), "n": 2, "x": 1.25, "any": "1.5"}
     assert column_of(format_, schema, document) == [row]
     assert column_of(format_, schema, document.replace("2.0", "2")) == [row]
-    with pytest.raises(DeserializationError, match=r"n: 2\.5 is no whole number"):
+    with pytest.raises(DeserializationError, match=r"n: 2\.5 is not a whole number"):
         column_of(format_, schema, document.replace("2.0", "2.5"))
     for far in ("1e999999999", "1e-999999999"):  # digits without end are not written out
-        with pytest.raises(DeserializationError, match=r"n: .* is no whole number"):
+        with pytest.raises(DeserializationError, match=r"n: .* is not a whole number"):
             column_of(format_, schema, document.replace("2.0", far))

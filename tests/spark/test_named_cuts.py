@@ -217,9 +217,7 @@ def test_what_a_maker_left_that_died_is_no_cut_and_is_removed(
     assert incomplete_cuts(log.bootstrap, log.application) == ["x"]
     with pytest.raises(PySparkException, match="has no cut 'x'"):
         rows("spend", cut="x")
-    with pytest.raises(
-        ConfigError, match="is being made by somebody else, or whoever made it died"
-    ):
+    with pytest.raises(ConfigError, match="is being made by another process, or its maker died"):
         create_cut(log.bootstrap, log.application, "x")
     delete_cut(log.bootstrap, log.application, "x")
     create_cut(log.bootstrap, log.application, "x")

@@ -1,7 +1,7 @@
 """Checks of what the user hands in, where a mistake would otherwise show only at run time.
 
-Every message says what was asked for, what was found, why that cannot work, and what to give
-instead; every error names the user's file and line.
+Every message contains the expected and the actual value, the reason, and the remedy;
+every error names the user's file and line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_emit(emit: object, windows: object | None) -> None:
 
 
 def check_windows(windows: object) -> None:
-    """Refuse what is no windows, join windows among it."""
+    """Refuse objects that are not windows, join windows included."""
     if not isinstance(windows, Windows | SlidingWindows | SessionWindows):
         raise declaration_error(
             f"windowed_by takes windows, found {windows!r}. Give an object such as"
@@ -58,7 +58,7 @@ def check_windows(windows: object) -> None:
 
 
 def _check_own_windows(windows: Windows) -> None:
-    """Refuse a class of the user's own without its length, or with one that is no number of ms."""
+    """Refuse a user's own class of windows without a length, or with one that is not in ms."""
     whose = f"the windows {type(windows).__qualname__}"
     for name, least in (("size_ms", 1), ("grace_ms", 0)):
         given = getattr(windows, name, None)
@@ -97,7 +97,7 @@ def check_store(store: object) -> None:
     if not isinstance(store, StoreSpec):
         raise declaration_error(
             f"A store is added by its declaration, found {store!r}: its name alone does not say"
-            " what is in it. Give key_value_store(name, key, value), window_store(...),"
+            " what the store contains. Give key_value_store(name, key, value), window_store(...),"
             " session_store(...) or versioned_store(...)."
         )
 

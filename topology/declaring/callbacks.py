@@ -1,7 +1,7 @@
-"""The shapes that callbacks may have, decided once while the topology is declared.
+"""The signatures that callbacks may have, decided once while the topology is declared.
 
 ==================  =======================================================
-callback            shapes, told apart by the number of required parameters
+callback            signatures, distinguished by the number of required parameters
 ==================  =======================================================
 predicate, mapper,  ``(value)`` or ``(key, value)``
 action
@@ -158,9 +158,9 @@ def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) ->
 
 
 def unfit(function: object, what: str, shape: str, count: int) -> Iterator[str]:
-    """What is wrong with a function among settings, which is called with ``count`` arguments.
+    """Return the problems of a function among settings that is called with ``count`` arguments.
 
-    What is no function, what does nothing when it is called, and what takes something else.
+    Objects that are not functions, that do nothing when called, or with other parameters.
     """
     if not callable(function):
         yield f"{what} must be a function of {shape}; got {shown(function)}"
@@ -207,7 +207,7 @@ def scheduled(function: Callable[..., Any]) -> None:
 
 
 def _surely_takes(function: Any, count: int) -> bool:
-    """Whether it is a function as most are, of so many parameters; False tells nothing."""
+    """Whether it is a plain function of so many parameters; False proves nothing."""
     plain = getattr(function, "__func__", function)
     if type(plain) is not FunctionType:
         return False
@@ -216,7 +216,7 @@ def _surely_takes(function: Any, count: int) -> bool:
 
 
 def _misfit(function: Callable[..., Any], count: int) -> TypeError | None:
-    """Why it cannot be called with so many arguments; None too if it tells nothing of that."""
+    """Return why it cannot be called with so many arguments; None also if that is unknown."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""How many operators may stand below one another without a topic between them.
+"""The maximum number of operators in a chain without a topic between them.
 
 An operator passes a record on by calling the next one, so a chain of operators takes a call each,
 two where several operators are below one. Python allows 1,000 calls within one another

@@ -20,7 +20,7 @@ from logstate.contracts.generated_code import FILE_PREFIX
 
 _TOPOLOGY, _LOGSTATE = (Path(path).absolute().parents[1] for path in (__file__, nouns.__file__))
 #: folders whose frames are the library's, with a separator at the end, and what it makes from text;
-#: the changelog lies beside the topology, installed or not
+#: the changelog folder is next to the topology's, installed or not
 LIBRARY_FOLDERS = (
     *(f"{path}{os.sep}" for path in (_TOPOLOGY, _LOGSTATE, _TOPOLOGY.with_name("changelog"))),
     FILE_PREFIX,

@@ -75,7 +75,7 @@ def next_declaration() -> int:
 
 
 def note_variables(declared: object, what: str) -> None:
-    """Remember what the functions of a callable, class or serde read, as it is now."""
+    """Record the current values of variables that a callable, class or serde reads."""
     site: str | None = None
     for function in functions_of(declared):
         variables = tuple(_variables(function))
@@ -127,7 +127,7 @@ def _bound(function: FunctionType, name: str) -> str:
     return f"def {function.__name__}({', '.join(arguments)}): …"
 
 
-# --- the functions of what was declared -----------------------------------------------------------
+# --- the functions of declared objects ------------------------------------------------------------
 
 
 def functions_of(declared: object) -> Iterator[FunctionType]:
@@ -231,7 +231,7 @@ def _variables(function: FunctionType) -> Iterator[_Variable]:
 
 
 def _is_assigned_later(name: str, scope: dict[str, Any]) -> bool:
-    """Whether code that is running now, of this module, assigns the global when it goes on."""
+    """Whether running code of this module assigns the global when it continues."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         if frame.f_globals is scope:

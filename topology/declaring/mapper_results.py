@@ -23,7 +23,7 @@ _UNORDERED = (set, frozenset)
 
 
 def pair_of(result: object, mapper: Callable[..., Any], what: str) -> Sequence[Any]:
-    """A mapper's result that is no plain tuple of two: another sequence of two, or refused."""
+    """Check a mapper's result that is not a tuple of two: another sequence of two, or refused."""
     if isinstance(result, Sequence) and not isinstance(result, _TEXTS) and len(result) == 2:
         return result
     refuse_unfinished(result, mapper, f"mapper of {what}")
@@ -37,7 +37,7 @@ def pair_of(result: object, mapper: Callable[..., Any], what: str) -> Sequence[A
 
 
 def several_of(results: object, mapper: Callable[..., Any], what: str) -> Iterable[Any]:
-    """A mapper's result that is no plain list: another iterable of results, or refused."""
+    """Check a mapper's result that is not a list: another iterable of results, or refused."""
     is_record = isinstance(results, tuple) and hasattr(results, "_fields")
     if (
         isinstance(results, Iterable)
@@ -58,7 +58,7 @@ def several_of(results: object, mapper: Callable[..., Any], what: str) -> Iterab
             "; a set has no order that would be the same when a record is read again: sorted()"
         )
     raise ResultError(
-        f"the mapper of {what}, {_site(mapper)}, returned {found}, which is no sequence of {kind}:"
+        f"the mapper of {what}, {_site(mapper)}, returned {found}, not a sequence of {kind}:"
         f" {remedy}"
     )
 

@@ -34,8 +34,8 @@ def check_name(name: object, what: str) -> str:
         problem = f"it contains {', '.join(map(repr, odd))}"
     if problem is not None:
         raise declaration_error(
-            f"{name!r} is no valid name for {what}: {problem}. Names end up in topic and directory"
-            " names, so they consist of letters, digits, '.', '_' and '-'."
+            f"{name!r} is not a valid name for {what}: {problem}. Names become part of topic and"
+            " directory names, so they consist of letters, digits, '.', '_' and '-'."
         )
     assert isinstance(name, str)
     return name

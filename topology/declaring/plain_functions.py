@@ -1,11 +1,11 @@
 """Callbacks have to be plain functions: what they return is the result, there and then.
 
 A coroutine function does nothing when it is called, and a generator function yields nothing until
-somebody iterates: as a predicate both let everything pass, as an action neither does anything. And
-a function that never returns a value makes None of every record. All of it is refused where the
-topology is declared, as far as it can be known: through partials, bound methods, callable objects
-and decorators that keep ``__wrapped__``. What is only seen when it runs raises
-:class:`ResultError` then.
+it is iterated: as a predicate both are always true, as an action neither does anything. A
+function that never returns a value makes None of every record. All of these are refused where the
+topology is declared, as far as they can be detected: through partials, bound methods, callable
+objects and decorators that keep ``__wrapped__``. The others raise :class:`ResultError`
+at run time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def check_methods(processor: object, what: str) -> None:
 
 
 def made_by(supplier: Callable[[], Any], what: str, methods: Sequence[str]) -> Any:
-    """What a supplier of processors made: one with these methods, that nobody else has.
+    """Return a new processor of a supplier, with these methods, that no other task uses.
 
     Raises ResultError. ``end`` closes it.
     """
@@ -97,7 +97,7 @@ def made_by(supplier: Callable[[], Any], what: str, methods: Sequence[str]) -> A
         found = f"the class {made.__qualname__}" if is_class else shown(made)
         remedy = "an object of it" if is_class else f"a new {what}"
         raise ResultError(
-            f"the supplier {function_site(supplier)} returned {found}, which is no {what}: it needs"
+            f"the supplier {function_site(supplier)} returned {found}, not a {what}: it needs"
             f" {', '.join(f'{name}()' for name in methods)}. Return {remedy}, or give the class as"
             " the supplier"
         )
@@ -105,10 +105,10 @@ def made_by(supplier: Callable[[], Any], what: str, methods: Sequence[str]) -> A
     if _TAKEN.get(id(made)) is made:
         raise ResultError(
             f"the supplier {function_site(supplier)} returned the same {type(made).__qualname__}"
-            f" twice, and its first user still has it: every task needs a {what} of its own, since"
+            f" twice, and its first user still has it: every task needs a separate {what}, since"
             " each has its own context and stores. Make a new one at every call, or give the class"
         )
-    with suppress(TypeError):  # of a class with slots nobody can say
+    with suppress(TypeError):  # reuse cannot be detected for a class with slots
         _TAKEN[id(made)] = made
     return made
 
@@ -127,15 +127,15 @@ def end(made: Any, what: str) -> None:
 def is_true(result: object, function: Callable[..., Any], what: str) -> bool:
     """The truth of a predicate's result that is neither True nor False.
 
-    Raises ResultError for what is true whatever the record is, such as a function that was not
-    called, and for what has no single truth, such as an array.
+    Raises ResultError for results that are always true, such as a function that was not
+    called, and for results without a single truth, such as an array.
     """
     refuse_unfinished(result, function, what)
     if (why := _no_truth(result)) is None:
         try:
             return bool(result)
         except Exception as error:
-            why = f"whose truth cannot be told ({type(error).__name__}: {error})"
+            why = f"whose truth cannot be determined ({type(error).__name__}: {error})"
             raise _undecided(result, function, what, why) from error
     raise _undecided(result, function, what, why)
 
@@ -168,7 +168,7 @@ def _undecided(result: object, function: Callable[..., Any], what: str, why: str
 
 
 def refuse_unfinished(result: object, function: Callable[..., Any], what: str) -> None:
-    """Raise ResultError for a result that nobody awaits or iterates: nothing of it has run."""
+    """Raise ResultError for a result that is not awaited or iterated: none of its code has run."""
     kind = type(result)
     if kind is GeneratorType or hasattr(kind, "__await__") or hasattr(kind, "__anext__"):
         if isinstance(result, CoroutineType | GeneratorType):
@@ -181,7 +181,7 @@ def refuse_unfinished(result: object, function: Callable[..., Any], what: str) -
 
 
 def _is_surely_plain(function: Any) -> bool:
-    """Whether it is a function as most are; False tells nothing."""
+    """Whether it is a plain function; False proves nothing."""
     plain = getattr(function, "__func__", function)
     return (
         type(plain) is FunctionType
@@ -223,13 +223,13 @@ def _returns_nothing(function: Any) -> bool:
 
 
 def _is_none_meant(function: Any) -> bool:
-    """A lambda is an expression; and ``return None`` can be told from no return by its line."""
+    """Whether None is intended: in a lambda, or with ``return None`` in the source."""
     if function.__name__ == "<lambda>":
         return True
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
-        return True  # nothing can be told, so nothing is refused
+        return True  # the source is unknown, so nothing is refused
     return "return None" in source
 
 

@@ -27,7 +27,7 @@ def required_serde(
 ) -> Serde[Any]:
     """The given serde, else the inherited one, else TopologyError.
 
-    ``missing`` tells who above left it out; nobody where there is nothing above.
+    ``missing`` returns which operator above left it out; None at the top.
     """
     if spec is not None:
         return _checked(spec, what)
@@ -37,7 +37,7 @@ def required_serde(
     if missing is not None:
         why, where = missing(), " here, or say it there"
     raise declaration_error(
-        f"There is no serde for {what}: {why}. Give {option}{where}: a type (str, int, bytes, dict,"
+        f"No serde for {what}: {why}. Give {option}{where}: a type (str, int, bytes, dict,"
         " a msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...))."
     )
 

@@ -36,7 +36,7 @@ def to_ms(duration: timedelta, what: str) -> int:
         )
     if duration % _MILLISECOND and duration != timedelta.max:  # which is for ever, not so exact
         raise declaration_error(
-            f"{what} is {duration}, which is no whole number of milliseconds: event time has"
+            f"{what} is {duration}, not a whole number of milliseconds: event time has"
             " millisecond resolution. Round it."
         )
     return duration // _MILLISECOND
@@ -171,8 +171,7 @@ class TumblingWindows(_Spans, Windows):
     ((10000, 20000),)
 
     Semantics: every record is in exactly one window. It is late for it once stream time, the
-    record's own included, has reached the window's end + grace. There is no grace unless one is
-    given.
+    record's own included, has reached the window's end + grace. The default grace is zero.
 
     Args:
         size: length of a window, at least 1 ms.
@@ -272,8 +271,7 @@ class UnlimitedWindows(Windows):
 def advance_ms_of(windows: Windows) -> int | None:
     """From one window's start to the next one's; None where it is not known.
 
-    A class that is derived from one of these and says itself which windows there are has windows
-    of its own.
+    A class that is derived from one of these and overrides ``windows_for`` has different windows.
     """
     has = type(windows).windows_for
     if isinstance(windows, TumblingWindows) and has is TumblingWindows.windows_for:

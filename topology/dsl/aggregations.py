@@ -60,7 +60,7 @@ class Fold(NamedTuple):
     aggregator: Aggregator
     #: for sessions
     merger: Aggregator | None = None
-    #: the serde of the aggregate where nobody says one
+    #: the default serde of the aggregate
     value: Serde[Any] | None = None
 
 
@@ -89,7 +89,7 @@ def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
 
 
 def reduction(reducer: Callable[..., Any], value: Serde[Any] | None) -> Fold:
-    """How reduce() folds a stream."""
+    """Return the fold of a stream's reduce()."""
     function = as_aggregator(callbacks.reducer(reducer))
     # Merging folds found sessions into a fresh aggregate, so the left one may be None.
     return Fold("KSTREAM-REDUCE-", None, function, lambda key, a, b: function(key, b, a), value)

@@ -40,7 +40,7 @@ from logstate.topology.processor.processor import Processor
 
 
 class GlobalTableOptions(TypedDict, total=False):
-    """Options of whatever reads a topic."""
+    """Options of tables and streams that read a topic."""
 
     name: str | None
     timestamp_extractor: TimestampExtractor | None
@@ -85,10 +85,10 @@ class StreamsBuilder(InternalStreamsBuilder):
         in_memory_stores: stores of the DSL live in memory unless they say otherwise; their
             changelogs stay.
         store_headers: stores of the DSL keep record headers (KIP-1271).
-        window_emit_interval: least wall-clock time between two looks for closed windows, for
-            ``emit="close"``. Event time decides what a look finds, so this trades latency for work.
-            What ``Application`` or the test driver is given goes before it. If nobody says, a
-            second; in the test driver nothing, so that results come at once.
+        window_emit_interval: least wall-clock time between two searches for closed windows, for
+            ``emit="close"``. Event time determines what a search finds, so this trades latency for
+            work. The setting of ``Application`` or of the test driver overrides it. The default is
+            a second; in the test driver it is zero, so that results are sent at once.
         outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
 
     Source: Kafka Streams' ``StreamsBuilder``; required names: KIP-1111.
@@ -149,8 +149,8 @@ class StreamsBuilder(InternalStreamsBuilder):
                 partitions.
             Store: none.
             Timestamp: what ``timestamp_extractor`` returns, else the record's own. A negative one
-                from the extractor skips the record and counts it; a negative one of its own stops
-                the application.
+                from the extractor skips the record and counts it; a record with a negative
+                timestamp stops the application.
             Quirk: reading a topic twice with the same options shares one source, because a group
                 consumes a topic once.
 
@@ -170,7 +170,7 @@ class StreamsBuilder(InternalStreamsBuilder):
             The stream.
 
         Raises:
-            TopologyError: no topic, a pattern beside other topics, no value serde, or an unknown
+            TopologyError: no topic, a pattern together with topics, no value serde, or an unknown
                 ``offset_reset``; at ``build()``: a topic is read twice in ways that cannot share a
                 source; at start: a pattern matches nothing.
 
@@ -250,11 +250,10 @@ class StreamsBuilder(InternalStreamsBuilder):
         Semantics:
             Null key: dropped and counted.
             Null value: deletes the row and is forwarded as a tombstone.
-            Late records: overwrite newer rows, as they come. Only a versioned store (``history=``)
-                puts them where they belong, and tells operators below that they are not the latest
-                (KIP-914).
+            Late records: overwrite newer rows. Only a versioned store (``history=``) orders them by
+                time, and marks them for operators below as not the latest (KIP-914).
             Order: that of each partition.
-            Repartition: none. A table is joined by key with what is co-partitioned.
+            Repartition: none. A join by key needs a co-partitioned table.
             Store: the one named ``store``, else none. It is needed as soon as anything below reads
                 rows: joins, group_by, queries.
             Timestamp: the record's, from the extractor if there is one; the row keeps it.
@@ -390,8 +389,8 @@ class StreamsBuilder(InternalStreamsBuilder):
         assert options is not None
         if options.history is not None:
             raise declaration_error(
-                f"Global table {options.name!r} cannot be versioned: it is not in step with any"
-                " stream, so there is no time to read it as of. Leave out history=."
+                f"Global table {options.name!r} cannot be versioned: it is not synchronized with"
+                " streams, so it cannot be read as of a time. Leave out history=."
             )
         if options.capacity is not None:
             raise declaration_error(
@@ -421,9 +420,9 @@ class StreamsBuilder(InternalStreamsBuilder):
         ...     driver.store("seen").get("ada")
         7
 
-        Semantics: each task has a store of its own, with the keys of its partition. Operators
+        Semantics: each task has a separate store, with the keys of its partition. Operators
         connected to one store become one sub-topology. The changelog is ``<application
-        id>-<name>-changelog``. A store nobody connects to does not exist at run time.
+        id>-<name>-changelog``. A store without a connected operator does not exist at run time.
 
         Args:
             store: the store's declaration: from :func:`key_value_store`,
@@ -434,7 +433,7 @@ class StreamsBuilder(InternalStreamsBuilder):
             The builder, to chain calls.
 
         Raises:
-            TopologyError: what is given is no declaration; at ``build()``: another store of that
+            TopologyError: the argument is not a declaration; at ``build()``: another store of that
                 name.
 
         Source: Kafka Streams' ``StreamsBuilder.addStateStore``.
@@ -469,8 +468,8 @@ class StreamsBuilder(InternalStreamsBuilder):
         ...     driver.store("rules").get("limit")
         7
 
-        Semantics: the topic is the store's changelog: a restore copies its records past the
-        processor, so the processor must put what it is given, as it is. Other processors connect to
+        Semantics: the topic is the store's changelog: a restore copies its records without calling
+        the processor, so the processor must put its input unchanged. Other processors connect to
         the store by its name and must not write to it; they run in the same tasks, so what they
         read must be co-partitioned.
 

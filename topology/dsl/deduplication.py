@@ -71,12 +71,12 @@ def _deduplicated(
         raise declaration_error(
             f"Store {kept.name!r} of a deduplication has a retention of {kept.retention}, shorter"
             f" than three intervals of {interval}: a record that is one interval behind would"
-            " not find what went on before it. Lengthen it, or leave it out."
+            " not find the records forwarded before it. Lengthen it, or leave it out."
         )
     if kept.value is not None:
         raise declaration_error(
-            f"Store {kept.name!r} of a deduplication has value=, but its rows only say that a"
-            " record went on, and when. Leave it out."
+            f"Store {kept.name!r} of a deduplication has value=, but its rows only contain the"
+            " times of forwarded records. Leave it out."
         )
     use = f"deduplication {kept.name!r}"
     keys = stream._key_serde(key if kept.key is None else kept.key, use)

@@ -1,7 +1,7 @@
-"""What streams and tables have in common: their builder, their place in the graph, their serdes.
+"""The common part of streams and tables: their builder, their place in the graph, their serdes.
 
-``key`` and ``value`` are None if nobody said how the objects become bytes. That is no error until
-they have to: at a topic or a store.
+``key`` and ``value`` are None if no serde was given. That is an error only where objects have to
+become bytes: at a topic or a store.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _interval_ms(interval: timedelta | None, what: str) -> int | None:
 
 
 def left_out(part: str, *parents: LogicalNode) -> str:
-    """Why nobody knows how the keys or the values that these nodes make become bytes."""
+    """Explain why the serde of the keys or values from these nodes is not known."""
     above = list(parents)
     for node in above:
         if part not in node.leaves_out:
@@ -93,7 +93,7 @@ class Flow(Generic[K, V]):
 
     @classmethod
     def _of(cls, flow: Flow[Any, Any]) -> Self:
-        """The handle for what was built: a subclass that adds methods and no fields."""
+        """Return the handle for what was built: a subclass that adds methods and no fields."""
         return cls(**{one.name: getattr(flow, one.name) for one in fields(flow)})
 
     def __repr__(self) -> str:

@@ -147,7 +147,7 @@ class _ForeignKeyShape(Generic[T]):
         return source
 
     def answering(self, subscriptions: SourceLogicalNode) -> list[ProcessorLogicalNode]:
-        """The right side: who answers subscriptions, and who tells of changed rows."""
+        """Return the right side: the node that answers subscriptions, and the one for updates."""
         key = CombinedKeySerde(
             self.foreign_key, self.primary_key, registration_topic=self.registration_topic
         )

@@ -18,8 +18,8 @@ class GlobalKTable(Generic[K, V]):
     'cities'
 
     Semantics: every instance reads all partitions, and has read them before its tasks start. There
-    is no changelog: the topic is the log. It is not synchronised in time with streams, and it has
-    no operators of its own: it can be looked up, not aggregated.
+    is no changelog: the topic is the log. It is not synchronized in time with streams, and has no
+    operators: it can be looked up, not aggregated.
 
     Source: Kafka Streams' ``GlobalKTable`` (KIP-99).
     """

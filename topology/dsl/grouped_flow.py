@@ -45,7 +45,7 @@ class GroupedFlow(Flow[K, V]):
     topic_name: str | None
 
     def _input_of(self, spec: StoreSpec) -> tuple[LogicalNode, frozenset[str]]:
-        """Where an aggregation over ``spec`` reads: this group, or behind its topic."""
+        """Return where an aggregation over ``spec`` reads: this group, or its topic."""
         if not self.needs_repartition:
             return self.logical, self.source_names
         topic = repartition_topic(self.builder.graph, self.topic_name or spec.name)

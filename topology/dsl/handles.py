@@ -1,8 +1,8 @@
 """The handles that users hold: streams, tables, and what they are split into, grouped and windowed.
 
-They stand in one module because each has methods that return the others: a stream becomes a table,
-a table a stream. A method here is its arguments, its types, what it promises, and a line or two;
-what it adds to the graph is done by the flows and joins below, which know no handle.
+They are in one module because each has methods that return the others: a stream becomes a table,
+a table a stream. A method here has its arguments, its types, its contract, and a line or two; the
+flows and joins in other modules, which do not know the handles, add it to the graph.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class KStream(StreamFlow[K, V]):
     >>> clicks.filter(lambda click: click["user"] is not None, name="known").to("known-clicks")
 
     Made by ``StreamsBuilder.stream``. ``key`` and ``value`` are its serdes, None if an operator
-    above made new objects and did not say how they become bytes. ``needs_repartition``: an operator
-    above may have changed keys, so records of one key may lie on several partitions; groupings and
-    joins then go through a repartition topic first. Operators that may change keys are ``map``,
-    ``flat_map``, ``select_key`` and ``process``, whether keys really change or not, because nobody
-    can know; the ones for values only spare the topic.
+    above made new objects without a serde. ``needs_repartition``: an operator above may have
+    changed keys, so records of one key may be in several partitions; groupings and joins then go
+    through a repartition topic first. Operators that may change keys are ``map``,
+    ``flat_map``, ``select_key`` and ``process``, whether keys really change or not, because that
+    is unknown; operators on values avoid the topic.
 
     Semantics: of every operator, but for what it says itself:
         Null key: passed on; a callback is given None.
@@ -128,8 +128,8 @@ class KStream(StreamFlow[K, V]):
         The stream below the operator.
 
     Raises:
-        TopologyError: a callback has another shape, ``key`` or ``value`` is no serde, or a name
-            cannot be part of a topic's name.
+        TopologyError: a callback has another signature, ``key`` or ``value`` is not a serde, or a
+            name cannot be part of a topic's name.
 
     Source: Kafka Streams' ``KStream``.
     """
@@ -156,8 +156,8 @@ class KStream(StreamFlow[K, V]):
         [('bob', 250)]
 
         Semantics: as every operator, but
-            Late records: what is filtered out does not advance the clocks of windows, suppress and
-                joins below: each has its own stream time, made of the records that reach it.
+            Late records: records that are filtered out do not advance the clocks of windows,
+                suppress and joins below: each has its own stream time, that of its input.
 
         Args:
             predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
@@ -199,35 +199,37 @@ class KStream(StreamFlow[K, V]):
     def deduplicate_by_key(
         self, interval: timedelta, **options: Unpack[KeyOptions]
     ) -> KStream[K, V]:
-        """Of the records of a key within the interval, let the first that comes go on.
+        """Forward the first of the records of a key within the interval, and drop the others.
 
         >>> from datetime import timedelta
         >>> from logstate import StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder()
         >>> alarms = builder.stream("alarms", value=str)
-        >>> alarms.deduplicate_by_key(timedelta(milliseconds=10), store="told").to("told")
+        >>> alarms.deduplicate_by_key(timedelta(milliseconds=10), store="first").to("first")
         >>> with TopologyTestDriver(builder.build()) as driver:
         ...     driver.pipe_all("alarms", [("hall", "a", 20), ("hall", "b", 30), ("hall", "c", 31)])
         ...     driver.pipe("alarms", "attic", "d", timestamp=25)
-        ...     driver.read("told", value=str), driver.dropped_total
+        ...     driver.read("first", value=str), driver.dropped_total
         ([('hall', 'a'), ('hall', 'c'), ('attic', 'd')], 1)
 
-        A duplicate is a record of which one with the same key went on before, at most the interval
-        earlier or later by event time: a record that is out of order counts as one that is not. It
-        is measured from what went on, not from duplicates, so a key that never rests goes on once
-        per interval and a bit. Of two that went on, none is within the interval of the other.
+        A duplicate is a record for which one with the same key was forwarded before, at most the
+        interval earlier or later by event time: an out-of-order record is treated like any other.
+        The interval begins at forwarded records, not at duplicates, so a key with continuous
+        records is forwarded about once per interval. Forwarded records of a key are always more
+        than the interval apart.
 
         Semantics: as every operator, but
-            Null key: goes on, whatever came before.
+            Null key: forwarded, in every case.
             Late records: dropped and counted, if they are older than stream time by more than the
-                interval, because what went on near them may have expired. A longer ``retention`` of
-                the store takes later ones: by as much as it is longer than three intervals. Stream
+                interval, because records forwarded near them may have expired. A longer
+                ``retention`` of the store accepts later ones: by as much as it is longer than three
+                intervals. Stream
                 time is that of the records with a key.
             Repartition: only if an operator above may have changed keys; through ``<application
                 id>-<name>-repartition``, named after the store if ``name`` is not given. Null keys
                 go through it, too.
-            Store: the one named ``store``, else ``name``: a row, with the time, for each record
-                that went on, kept for three intervals. Another interval needs another store.
+            Store: the one named ``store``, else ``name``: a row, with the time, for each forwarded
+                record, kept for three intervals. Another interval needs another store.
             Quirk: duplicates are counted (``dropped_records_total``, reason ``duplicate``), like
                 all that is dropped.
 
@@ -252,7 +254,7 @@ class KStream(StreamFlow[K, V]):
         interval: timedelta,
         **options: Unpack[IdOptions],
     ) -> KStream[K, V]:
-        """Of the records of a key and an id within the interval, let the first that comes go on.
+        """Forward the first of the records of a key and an id within the interval; drop others.
 
         >>> from datetime import timedelta
         >>> from logstate import StreamsBuilder, TopologyTestDriver
@@ -269,7 +271,7 @@ class KStream(StreamFlow[K, V]):
         [('ada', 250), ('ada', 250)]
 
         Semantics: as :meth:`deduplicate_by_key`, but
-            Null key: goes on, and its id is not asked for. So does a record whose id is None.
+            Null key: forwarded, without a call of the selector. So is a record whose id is None.
             Null value: given to the selector as None.
             Late records: as there; stream time is that of the records with a key and an id.
             Store: as there, and its keys are pairs of key and id.
@@ -385,8 +387,8 @@ class KStream(StreamFlow[K, V]):
                 Use :meth:`map_values` if keys do not change.
 
         Args:
-            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two. A text, a
-                dict or a set of two is refused when it shows: it is no pair.
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two. A string, a
+                dict or a set of two is refused at run time.
 
         Source: Kafka Streams' ``KStream.map``.
         """
@@ -566,14 +568,14 @@ class KStream(StreamFlow[K, V]):
         (['home'], [('ada', 'home')])
 
         Semantics: as every operator, but
-            Order: kept; the action is over before the record goes on.
+            Order: kept; the action is called before the record is forwarded.
             Quirk: the action happens at least once, under exactly-once too: a record that is
                 processed again after a crash has its side effect again, because nothing can take
                 one back.
 
         Args:
             action: ``action(value)`` or ``action(key, value)``; its result is not used. Do not
-                change the value in place: operators beside this one see the same object.
+                change the value in place: sibling operators see the same object.
 
         Source: Kafka Streams' ``KStream.peek``.
         """
@@ -667,9 +669,9 @@ class KStream(StreamFlow[K, V]):
         [('hall', 20), ('hall', 21)]
 
         Semantics: as every operator, but
-            Late records: given to the processor; ``context.current_stream_time_ms()`` tells how
-                late.
-            Order: what is forwarded goes all the way down before ``forward`` returns.
+            Late records: given to the processor; ``context.current_stream_time_ms()`` returns
+                stream time.
+            Order: a forwarded record is processed completely before ``forward`` returns.
             Repartition: none here; a grouping or join below goes through a repartition topic first,
                 because keys may have changed. :meth:`process_values` avoids it.
             Store: those in ``stores``. Operators that share a store run in the same task.
@@ -834,8 +836,8 @@ class KStream(StreamFlow[K, V]):
             The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
 
         Raises:
-            TopologyError: ``key`` or ``value`` is no serde; the aggregation raises it for serdes
-                that are missing.
+            TopologyError: ``key`` or ``value`` is not a serde; the aggregation raises it for
+                missing serdes.
 
         Source: Kafka Streams' ``KStream.groupByKey``; names: KIP-372.
         """
@@ -934,10 +936,10 @@ class KStream(StreamFlow[K, V]):
         Semantics:
             Null key: dropped and counted; with a global table it is the mapped key that counts.
             Null value: dropped and counted.
-            Late records: between streams there is no test: a record joins whatever the other side's
-                store still shows. With a table a record meets the row of NOW, of a versioned table
-                the row as of its own time; with ``grace`` (versioned tables only) it waits that
-                long for late rows, and a record that is later still is joined at once.
+            Late records: between streams there is no check: a record joins all rows that the other
+                side's store still returns. With a table a record meets the CURRENT row, of a
+                versioned table the row at its own time; with ``grace`` (versioned tables only) it
+                waits that long for late rows, and a record that is even later is joined at once.
             Order: a record's partners by their timestamps, then as they came; with ``grace``
                 results leave by timestamp.
             Repartition: a stream whose keys may have changed goes through
@@ -957,9 +959,9 @@ class KStream(StreamFlow[K, V]):
             other: a KStream, KTable or GlobalKTable of the same builder.
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
             options: with a stream ``windows`` (required), ``name`` (required), ``store`` (base of
-                the stores' names, the name if not given; as a ``Materialized`` also where they are
-                kept, and what is logged of both sides), ``left_store`` and ``right_store`` (of one
-                side alone, under the name that they give), ``key``, ``left_value`` and
+                the stores' names, the name if not given; as a ``Materialized`` also the storage and
+                the logging of both sides), ``left_store`` and ``right_store`` (of one side alone,
+                under the given name), ``key``, ``left_value`` and
                 ``right_value`` (serdes of both sides if they are not known); with a table
                 ``grace``, ``key``, ``left_value``, ``name`` (required if there is a repartition
                 or a grace); with a global table ``key_mapper`` (required), ``name``; with all
@@ -1087,15 +1089,15 @@ class KStream(StreamFlow[K, V]):
         >>> from logstate import JoinWindows, StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder()
         >>> asked = builder.stream("asked", value=str)
-        >>> told = builder.stream("told", value=str)
+        >>> answered = builder.stream("answered", value=str)
         >>> near = JoinWindows(after=timedelta(milliseconds=5))
-        >>> both = asked.outer_join(told, lambda a, t: f"{a}/{t}", windows=near, name="talk")
+        >>> both = asked.outer_join(answered, lambda a, t: f"{a}/{t}", windows=near, name="talk")
         >>> both.to("out", value=str)
         >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     driver.pipe("told", "ada", "yes", timestamp=9)
+        ...     driver.pipe("answered", "ada", "yes", timestamp=9)
         ...     driver.pipe("asked", "ada", "tea?", timestamp=10)
         ...     driver.advance_wall_clock(1_000)
-        ...     driver.pipe("told", "bob", "no", timestamp=30)
+        ...     driver.pipe("answered", "bob", "no", timestamp=30)
         ...     driver.read_with_timestamps("out", value=str)
         [('ada', 'None/yes', 9), ('ada', 'tea?/None', 10)]
 
@@ -1147,7 +1149,7 @@ class KStream(StreamFlow[K, V]):
 
         Semantics: as every operator, but
             Null key: written without a key; the producer chooses the partition.
-            Null value: written without a value: a tombstone for whoever reads the topic as a table.
+            Null value: written without a value: a tombstone for readers of the topic as a table.
             Order: kept per partition. Outputs of one input record come in the order in which the
                 graph is walked, depth first, children in the order of their declaration.
             Repartition: none. Partition = murmur2 of the key's bytes, as every JVM client places
@@ -1243,7 +1245,7 @@ class KStream(StreamFlow[K, V]):
                 (KIP-962).
             Order: kept per key; behind the topic, records from several partitions meet in no fixed
                 order.
-            Repartition: always; what is below runs in tasks of its own.
+            Repartition: always; the operators below run in separate tasks.
             Store: none. The topic is created by the application, and its records are deleted once
                 they are consumed and committed.
 
@@ -1380,7 +1382,7 @@ class BranchedKStream(Generic[K, V]):
         ([('bob', 250)], 0)
 
         Semantics: as :meth:`KStream.split`, but
-            Quirk: records dropped here are not counted: leaving them out is what was asked for.
+            Quirk: records dropped here are not counted: they are left out on purpose.
 
         Returns:
             All branches by name, in the order of the calls.
@@ -1411,7 +1413,7 @@ class BranchedKStream(Generic[K, V]):
 
 
 class CountAndReduce(ABC, Generic[G, V]):
-    """What all grouped streams have: plain, time-windowed and session-windowed ones."""
+    """The methods of all grouped streams: plain, time-windowed and session-windowed ones."""
 
     @abstractmethod
     def _grouping(self) -> tuple[GroupedFlow[Any, V], AnyWindows | None]:
@@ -1450,8 +1452,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             Null value: dropped and counted as dropped, without windows and by sliding ones. Other
                 windows count it: Kafka Streams' documentation says otherwise, its code and results
                 do not.
-            Late records: counted; without windows there is no late. What belongs to closed windows
-                is dropped and counted as dropped: when they close is said at
+            Late records: counted; without windows no record is late. Records of closed windows are
+                dropped and counted as dropped: for when they close see
                 :class:`TimeWindowedKStream` and :class:`SessionWindowedKStream`.
             Order: one update per record, in their order, whether the result changed or not; those
                 of several windows as said at their class. With ``emit="commit"`` the last per key
@@ -1511,7 +1513,7 @@ class CountAndReduce(ABC, Generic[G, V]):
 
         Semantics: as :meth:`count`, but
             Null value: what :meth:`count` counts is given to the reducer as None.
-            Quirk: there is no initializer: before the first record there is no row.
+            Quirk: there is no initializer: before the first record the row does not exist.
 
         Args:
             reducer: ``reducer(old, new)``; the first value of a key, in the window, is its
@@ -1538,7 +1540,7 @@ class CountAndReduce(ABC, Generic[G, V]):
 
 
 class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
-    """What plain and time-windowed grouped streams have; sessions need a merger too."""
+    """The methods of plain and time-windowed grouped streams; sessions need a merger, too."""
 
     @overload
     def aggregate(
@@ -1676,7 +1678,7 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
             The windowed stream; that of sessions also takes a merger.
 
         Raises:
-            TopologyError: ``windows`` are no windows.
+            TopologyError: ``windows`` has another type.
 
         Source: Kafka Streams' ``KGroupedStream.windowedBy``; sliding: KIP-450; sessions: KIP-94.
         """
@@ -1760,11 +1762,11 @@ class TimeWindowedKStream(StreamAggregations[K, Windowed[K], V]):
 
     ``emit="update"`` sends every change, ``"commit"`` the last one per window and commit.
     ``"close"`` sends one final result per window, once stream time has reached its end + grace; it
-    looks for such windows only when a record arrives, and at most once per ``window_emit_interval``
-    of the application or the builder. With the store's default retention a jump in event time can
-    take closed windows out of the store before they are emitted: they are lost, as in Kafka
-    Streams, but counted (``expired_results_total``) and told. Give the store more
-    (``Materialized(retention=)``) where event time jumps (docs/late-records.md).
+    searches for such windows only when a record arrives, and at most once per
+    ``window_emit_interval`` of the application or the builder. With the store's default retention a
+    jump in event time can take closed windows out of the store before they are emitted: they are
+    lost, as in Kafka Streams, but counted (``expired_results_total``) and logged. Give the store
+    more (``Materialized(retention=)``) if event time jumps (docs/late-records.md).
 
     Source: Kafka Streams' ``TimeWindowedKStream``; final results: KIP-825; no implicit grace:
     KIP-633.
@@ -1811,8 +1813,8 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
     ``emit="update"`` sends every change, ``"commit"`` the last one per session and commit,
     ``"close"`` only sessions that are over, without tombstones: once stream time exceeds their end
     by more than gap + grace, when a record arrives, at most once per ``window_emit_interval``. A
-    session that the store has given up by then is lost, as in Kafka Streams, but counted
-    (``expired_results_total``) and told: give the store as much retention as event time may jump
+    session that the store has expired by then is lost, as in Kafka Streams, but counted
+    (``expired_results_total``) and logged: give the store as much retention as event time may jump
     (docs/late-records.md).
 
     Source: Kafka Streams' ``SessionWindowedKStream`` (KIP-94).
@@ -2051,7 +2053,7 @@ class CogroupedKStream(Generic[K, A]):
             The windowed cogrouped stream: aggregate it.
 
         Raises:
-            TopologyError: ``windows`` are no windows.
+            TopologyError: ``windows`` has another type.
 
         Source: Kafka Streams' ``CogroupedKStream.windowedBy`` (KIP-150).
         """
@@ -2170,7 +2172,7 @@ class KTable(TableFlow[K, V]):
         Order: kept.
         Repartition: none, here or below.
         Store: the one named ``store``, else none: rows are then read from the table above, and the
-            callback is called anew each time, so it must be a function of the row.
+            callback is called again each time, so it must be a function of the row.
         Timestamp: the change's, and its headers.
 
     Args:
@@ -2183,8 +2185,8 @@ class KTable(TableFlow[K, V]):
         The table below the operator.
 
     Raises:
-        TopologyError: a callback has another shape, ``key`` or ``value`` is no serde, the serde of
-            a store is not known, or a name cannot be part of a topic's name.
+        TopologyError: a callback has another signature, ``key`` or ``value`` is not a serde, the
+            serde of a store is not known, or a name cannot be part of a topic's name.
 
     Source: Kafka Streams' ``KTable``.
     """
@@ -2262,7 +2264,7 @@ class KTable(TableFlow[K, V]):
             Late records: every change of the current row is forwarded. What a versioned table puts
                 below a newer value changes no current row, and is left out.
             Order: the old value of a change is the new value of the row's change before it, also
-                after a crash: what comes again then has the old value that it had. With
+                after a crash: a repeated change has the same old value. With
                 ``emit="commit"`` above, it is the value of the commit before.
             Repartition: none here.
             Store: none here. It needs old values, so the table must have a store, or one above it.
@@ -2378,9 +2380,9 @@ class KTable(TableFlow[K, V]):
         [('tea', 4, 109)]
 
         Semantics: as every operator, but
-            Null value: with a time limit tombstones are forwarded like values; of a window that was
-                deleted before it closed nothing is heard.
-            Late records: replace what is held for their key; they do not change when it leaves.
+            Null value: with a time limit tombstones are forwarded like values; for a window that
+                was deleted before it closed nothing is forwarded.
+            Late records: replace the buffered value of their key, but not the time when it leaves.
             Order: by the time they were due, then by the key's bytes.
             Store: a buffer named ``<name>-store``, in memory, with a changelog.
             Timestamp: that of the last update that was held, and its headers.
@@ -2396,7 +2398,7 @@ class KTable(TableFlow[K, V]):
             name: names the operator and its buffer; required.
 
         Returns:
-            The table of what is let through.
+            The table of the forwarded rows.
 
         Raises:
             TopologyError: no name, no windows to wait for, or a serde is not known; at ``build()``:
@@ -2546,8 +2548,8 @@ class KTable(TableFlow[K, V]):
         Semantics: as every operator, but
             Null value: given to the transformer as None, unlike by :meth:`map_values`.
             Store: those in ``stores``, and the one named ``store``, if any, for the result: the
-                transformer may ask its context for it, and finds the rows as they were before the
-                update. Without it rows are transformed anew whenever they are read.
+                transformer may get it from its context, and finds the rows as they were before the
+                update. Without it rows are transformed again whenever they are read.
             Quirk: the transformer is called for old values too if something below asks for them,
                 so it must be a function of the row and of its stores.
 
@@ -2631,7 +2633,7 @@ class KTable(TableFlow[K, V]):
                 dropped.
             Null value: a deleted row deletes the result, with a tombstone.
             Late records: as they come; updates of a versioned table that are not the latest are
-                dropped and counted, and the other table is read as it is now (KIP-914).
+                dropped and counted, and the other table's current row is read (KIP-914).
             Order: one result per change, in their order. By foreign key there is none between rows,
                 and while answers are under way a result may be missing or stale; the last one is
                 right.
@@ -2651,8 +2653,8 @@ class KTable(TableFlow[K, V]):
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
             options: ``foreign_key`` (``(value)`` or ``(key, value)`` of this table's rows returns a
                 key of the other's), ``store`` and ``value`` (the result's store and serde),
-                ``partitioner`` and ``other_partitioner`` (of a foreign-key join whose tables are
-                placed by a partitioner of their own; called with the key and None), ``name``
+                ``partitioner`` and ``other_partitioner`` (of a foreign-key join whose tables have
+                a custom partitioner; called with the key and None), ``name``
                 (required with ``foreign_key``).
 
         Raises:

@@ -31,7 +31,7 @@ AnyWindows: TypeAlias = Windows | SlidingWindows | SessionWindows
 
 @dataclass(frozen=True)
 class Materialized:
-    """How a table is kept. ``store="spend"`` is short for ``store=Materialized("spend")``.
+    """How a table is stored. ``store="spend"`` is short for ``store=Materialized("spend")``.
 
     >>> from datetime import timedelta
     >>> from logstate import Materialized, StreamsBuilder, TopologyTestDriver
@@ -58,14 +58,14 @@ class Materialized:
         retention: of windowed tables, how far back windows are kept. With ``emit="close"`` as much
             as event time may jump: what expires before it was sent is lost (and counted).
         capacity: keep at most so many rows of a plain table, in memory, in each task: a put of a
-            new key beyond it forgets the row that was put or read least recently, with a tombstone
-            in the changelog. Nothing of that goes downstream: joins find no such row, an aggregate
-            of its key begins anew. Reads are not logged: after a crash the order is that of the
-            last puts.
+            new key beyond it removes the row that was put or read least recently, with a tombstone
+            in the changelog. The removal is not sent downstream: joins do not find the row, an
+            aggregate of its key starts again. Reads are not logged: after a crash the order is that
+            of the last puts.
         history: makes a plain table versioned: rows can be read as of a time that far back
             (KIP-889).
-        segment_interval: how finely expired rows are given up; half the retention if not given, but
-            at least 60 s.
+        segment_interval: in which steps expired rows are deleted; half the retention if not given,
+            but at least 60 s.
         headers: rows have room for record headers, and tombstones in the changelog have those of
             their record (KIP-1271); the builder's ``store_headers`` if not given, which leaves
             stores in memory out. Not of versioned stores, nor of those with a capacity.
@@ -115,7 +115,7 @@ class Materialized:
 
 @dataclass(frozen=True)
 class StoreDefaults:
-    """What the builder decides for every store of the DSL."""
+    """The builder's defaults for every store of the DSL."""
 
     in_memory: bool = False
     with_headers: bool = False

@@ -121,7 +121,7 @@ class StreamFlow(Flow[K, V]):
         value: Any,
         keeps_key: bool,
     ) -> Self:
-        """What a processor of the user's forwards."""
+        """Return the stream of what a user's processor forwards."""
         parents = self._and(also, "process")
         prefix = "KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-"
         # The one kind of operator that burns no number when it is named.

@@ -4,8 +4,8 @@ Names, for a join named ``j`` over stores based on ``s``: operators ``j-this-win
 ``j-other-windowed``, ``j-this-join``, ``j-other-join``, ``j-merge``; stores ``s-this-join-store``,
 ``s-other-join-store``, and ``s-left-shared-join-store`` or ``s-outer-shared-join-store`` for rows
 that wait unmatched. A side whose unmatched rows the OTHER side emits has ``outer-`` in its names.
-A store of its own for a side is named as it says; the left one then is the base of the name of what
-waits unmatched, and says whether that is in memory (Kafka Streams' rule).
+A separate store of one side has its given name; the left one is then the base of the name of the
+store for unmatched rows, and determines whether that is in memory (Kafka Streams' rule).
 """
 
 from __future__ import annotations
@@ -235,5 +235,5 @@ def _check_stores(name: str, *stores: Materialized | None) -> None:
     if None not in sides and len({store.name for store in sides if store is not None}) == 1:
         raise declaration_error(
             f"left_store= and right_store= of join {name!r} have one name: each side keeps its own"
-            " records, in a changelog of its own. Name them apart."
+            " records, in a separate changelog. Give them different names."
         )

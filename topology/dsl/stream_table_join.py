@@ -133,7 +133,7 @@ def _grace_ms(grace: timedelta, table: TableFlow[Any, Any]) -> int:
     if store is None:
         raise declaration_error(
             f"A stream-table join with grace needs a versioned table, but {table.name!r} keeps only"
-            " the latest row per key: a waiting record could not read the row of its own time. Give"
+            " the latest row per key: a waiting record could not read the row at its own time. Give"
             " the table a history: store=Materialized(..., history=...)."
         )
     history_ms = store.history_ms or 0

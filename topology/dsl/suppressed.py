@@ -1,4 +1,4 @@
-"""What `suppress` waits for."""
+"""The conditions of `suppress`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logstate.topology.graph.logical import LogicalNode
 
 @dataclass(frozen=True)
 class Suppressed:
-    """What ``suppress`` waits for: :func:`until_window_closes` or :func:`until_time_limit`.
+    """The condition of ``suppress``: :func:`until_window_closes` or :func:`until_time_limit`.
 
     >>> from logstate import until_window_closes
     >>> until_window_closes(max_records=1_000).when_full
@@ -112,17 +112,17 @@ def until_time_limit(
     ...     driver.read("out", value=int)
     [('tea', 4)]
 
-    Semantics: the first update of a key starts its clock, later ones replace what waits without
-    resetting it; tombstones count as updates. A full buffer sends its oldest rows early, possibly
-    the one that just came; with ``max_records=0`` nothing waits. With ``shut_down_when_full`` it
-    stops the application instead: what is due is sent first, the rest is too much.
+    Semantics: the first update of a key starts its clock, later ones replace the buffered value
+    without resetting it; tombstones count as updates. A full buffer sends its oldest rows early,
+    possibly the newest one, too; with ``max_records=0`` nothing waits. With ``shut_down_when_full``
+    it stops the application instead, after due rows were sent.
 
     Args: as for :func:`until_window_closes`, and
         limit: how long updates are collected, in event time.
         shut_down_when_full: never send early. It needs a maximum.
 
     Raises:
-        TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum
+        TopologyError: the limit is not a timedelta in whole milliseconds, or negative; a maximum
             below 0; ``shut_down_when_full`` without a maximum, or with one of 0; and as there.
 
     Source: Kafka Streams' ``Suppressed.untilTimeLimit`` with an eager ``BufferConfig``, or a strict
@@ -152,7 +152,7 @@ def _config(given: Mapping[str, str] | None, *, logged: bool) -> Mapping[str, st
     if given and not logged:
         raise declaration_error(
             f"suppress has logged=False and changelog_config={given!r}: without a changelog"
-            " there is no topic to set. Leave out one of them."
+            " topic it has no use. Leave out one of them."
         )
     return {} if given is None else given
 

@@ -58,7 +58,7 @@ class TableFlow(Flow[K, V]):
         value: Any,
         **options: Any,
     ) -> Self:
-        """A table whose rows follow from this one's, with a store of its own if asked for."""
+        """Return a table whose rows are computed from this one's, with a store if requested."""
         node_name = self.builder.graph.names.named(name, prefix)
         serde = optional_serde(value, None, f"the value of table {node_name!r}")
         spec, chosen = None, materialized(store)

@@ -1,4 +1,4 @@
-"""What the declaration of an input topic becomes: its source, checked, and its table's store."""
+"""Turn the declaration of an input topic into its checked source and its table's store."""
 
 from __future__ import annotations
 

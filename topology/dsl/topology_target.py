@@ -80,8 +80,8 @@ def _attribute(module_name: str, attribute: str, directory: str | None) -> objec
         sys.path.insert(0, place)
     if not all(part.isidentifier() for part in module_name.split(".")):
         raise ConfigError(
-            f"{module_name!r} is no module's name: write shop.spending for the file"
-            " shop/spending.py, without its ending, in the directory that the name begins in."
+            f"{module_name!r} is not a valid module name: write shop.spending for the file"
+            " shop/spending.py, without its suffix, in the directory where the package begins."
         )
     try:
         module = importlib.import_module(module_name)
@@ -96,8 +96,8 @@ def _attribute(module_name: str, attribute: str, directory: str | None) -> objec
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there; what it imports is not
         raise ConfigError(
-            f"There is no module {error.name!r} in {place} or in this environment. Start the"
-            " command in the directory that the module's name begins in."
+            f"Module {error.name!r} was not found in {place} or in this environment. Start the"
+            " command in the directory where the module's package begins."
         ) from error
     found: object = module
     for name in attribute.split("."):

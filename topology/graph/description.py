@@ -100,7 +100,7 @@ class Description:
 
 @dataclass
 class _Draft:
-    """A node while its neighbours are collected; ``size`` grows with what is linked below."""
+    """A node while its adjacent nodes are collected; ``size`` grows with the linked nodes below."""
 
     name: str
     kind: Kind

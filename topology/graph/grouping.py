@@ -2,7 +2,7 @@
 
 Nodes belong together if a record can get from one to the other without a topic, or if they share a
 store: only then can one task, which owns one partition of everything, run them. Numbers go by the
-order of writing, so what is upstream comes first; global stores take part in the numbering.
+order of writing, so upstream comes first; global stores are included in the numbering.
 """
 
 from __future__ import annotations

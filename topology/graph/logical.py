@@ -39,7 +39,7 @@ class LogicalNode(Declared):
     relaxed_null_key: bool = field(default=False, init=False)
     #: how long after its end a window of this aggregation is still open; None: not windowed
     window_grace_ms: int | None = field(default=None, init=False)
-    #: "key", "value": it makes new ones, and nobody said how these become bytes
+    #: "key", "value": it makes new ones without a serde
     leaves_out: set[str] = field(default_factory=set, init=False)
     #: suppress cannot take rows that are older than the latest
     refuses_versioned_input: bool = field(default=False, init=False)
@@ -75,7 +75,7 @@ class LogicalNode(Declared):
         """Add the physical nodes."""
 
     def use_versioned_semantics(self, parent: LogicalNode) -> None:
-        """Told that a parent's output is versioned (KIP-914)."""
+        """Called if a parent's output is versioned (KIP-914)."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, priority={self.priority})"
@@ -140,7 +140,7 @@ class TableSourceLogicalNode(LogicalNode):
         plan.add_processor(self.table, [self.source.name])
         if self.reuse_source_topic:
             for spec in self.table.own_stores():
-                if spec.capacity is None:  # what is forgotten is in a changelog only
+                if spec.capacity is None:  # removals by capacity are in a changelog only
                     plan.reuse_topic(spec.name, self.source, keeps_headers=False)
 
 
@@ -198,7 +198,7 @@ class LogicalGraph:
         self.added: list[LogicalNode] = []
         self.copartitioned: list[set[str]] = []
         self._next_priority = 0
-        #: what is declared from here on has a higher number
+        #: later declarations have a higher number
         self.begun = next_declaration()
         #: nothing may be declared any more
         self.is_built = False
@@ -233,7 +233,7 @@ class LogicalGraph:
         self.copartitioned.append(set(sources))
 
     def nodes(self) -> list[LogicalNode]:
-        """All nodes reachable from the root, parents before children if there is no cycle."""
+        """Return all nodes reachable from the root, parents before children without a cycle."""
         seen: dict[LogicalNode, None] = {self.root: None}
         pending = [self.root]
         while pending:

@@ -4,7 +4,7 @@ Two levels, as in Kafka Streams. The DSL builds a *logical* graph (`graph.logica
 the user's calls; optimisation passes rearrange it; then it writes the *physical* nodes of this
 module into a plan (`plan.plan`). Operators are subclasses of :class:`ProcessorNode`, created
 when the user calls the DSL and mutable until `build()` (a table source is materialised only when
-something downstream needs it); afterwards nobody changes them.
+something downstream needs it); afterwards they are not changed.
 
 Compilation: a node is compiled once per task into ONE closure. Its children are compiled first and
 handed over as ``forward``: a no-op without children, the child itself for one, a loop in order for
@@ -94,11 +94,11 @@ class ValueGetter(NamedTuple):
     latest_bytes: Callable[[Any], bytes | None] | None = None
     #: while an update is on its way, ``latest`` gives the value before it
     lags: bool = False
-    #: the rows as they were forwarded last, where ``latest`` gives some that are still held back
+    #: the rows as they were forwarded last, if ``latest`` returns some that are still buffered
     forwarded: Callable[[Any], StoredRow | None] | None = None
 
     def as_forwarded(self) -> Callable[[Any], StoredRow | None]:
-        """Reads rows for who takes back later what it makes of them now."""
+        """Return the reader for a join that later subtracts results computed from the rows."""
         return self.latest if self.forwarded is None else self.forwarded
 
 
@@ -190,7 +190,7 @@ class TableNode(ProcessorNode):
     #: its own, where its rows are kept; None: they are computed when read
     store: StoreSpec | None
     sends_old_values: bool = field(default=False, init=False)
-    #: tells apart the nodes that write one store: the groups of a cogroup, in order
+    #: distinguishes the nodes that write one store: the groups of a cogroup, in order
     group_number: int = field(default=0, init=False)
 
     def own_stores(self) -> tuple[StoreSpec, ...]:

@@ -1,7 +1,7 @@
-"""Who made a result: the operators in front of a sink, and the user's functions in them.
+"""Find the origin of a result: the operators above a sink, and the user's functions in them.
 
-Looked up when an error is told, from the nodes and from the calls that are going on: records pay
-nothing for it.
+Found when an error is reported, from the nodes and from the running calls, so it costs nothing per
+record.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def functions_of(node: Node) -> tuple[str, ...]:
 def blame_for(
     error: BaseException, within: Iterable[SubTopology], *, node: str | None = None
 ) -> Blame:
-    """The operator and function that raised; what the traceback does not show, the nodes do.
+    """Return the operator and function that raised, from the traceback or else from the nodes.
 
-    A value that a store refuses was made by whoever gave it: where that was another operator, the
-    function is told with it. ``node``: what ran if no operator is on the traceback.
+    A value that a store refuses was made by the caller: if that was another operator, the
+    function is reported with it. ``node``: what ran if no operator is on the traceback.
     """
     *above, found = blamed_operators(error)
     name = found.node or node
@@ -99,8 +99,8 @@ def _told_makers(
     for running in reversed(above):
         node = nodes.get(running.node or "")
         if node is not None and not node.passes_on and functions_of(node):
-            told = [running.function] if running.function else functions_of(node)
-            return [f"{function} (node {node.name!r})" for function in told]
+            functions = [running.function] if running.function else functions_of(node)
+            return [f"{function} (node {node.name!r})" for function in functions]
     makers = dict.fromkeys(_makers(failed.name, sub_topology, nodes))
     return [
         f"{function} (node {node.name!r})" for node in makers for function in functions_of(node)

@@ -1,4 +1,4 @@
-"""Collects the physical nodes that the logical graph writes, and checks what only names tell.
+"""Collects the physical nodes that the logical graph writes, and checks their names.
 
 Nodes keep the order in which they are written: it is the order in which a node's children are
 called, and so the order of outputs. Stores are tied to the nodes that use them when everything is
@@ -108,7 +108,7 @@ class PlanBuilder:
             known = self.stores.get(store.spec.name) or self.global_stores[store.spec.name].spec
             raise TopologyError(
                 f"There are two stores named {store.spec.name!r}; the other one is declared at"
-                f" {known.declared_at or 'elsewhere'}. Queries could not tell them apart. Rename"
+                f" {known.declared_at or 'elsewhere'}. Queries could not distinguish them. Rename"
                 " one.",
                 declared_at=store.spec.declared_at,
             )

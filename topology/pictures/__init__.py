@@ -1,5 +1,5 @@
 """Pictures: a topology as Mermaid and as SVG. Loaded only when drawn.
 
-Imports graph, whose `description` is what is drawn. `picture` is what both kinds show. Start with
+Imports graph, whose `description` is drawn. `picture` has the common part of both kinds. Start with
 `mermaid`.
 """

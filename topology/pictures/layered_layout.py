@@ -1,10 +1,10 @@
 """Placing the boxes of a directed graph in layers, from top to bottom.
 
-The usual steps, each in its simplest form that looks well for some dozens of boxes: a box lies one
+The usual steps, each in its simplest form that looks good for some dozens of boxes: a box is one
 layer below the lowest of its predecessors; an edge over several layers gets a bend in each of them,
-which takes room like a thin box; boxes of a layer are ordered by the mean position of their
-neighbours, in sweeps down and up, and the order with the fewest crossings is kept; then every box
-moves as near to the middle of its neighbours as its layer's order allows.
+which takes space like a thin box; boxes of a layer are ordered by the mean position of their
+adjacent boxes, in sweeps down and up, and the order with the fewest crossings is kept; then every
+box moves as near to the middle of its adjacent boxes as its layer's order allows.
 
 The graph must have no cycle. The same input gives the same picture, to the last digit.
 """
@@ -23,7 +23,7 @@ _BEND_WIDTH = 10.0
 
 
 class Box(NamedTuple):
-    """What is to be placed; ``at_bottom``: in the last layer, if no edge leaves it."""
+    """A box to be placed; ``at_bottom``: in the last layer, if no edge leaves it."""
 
     width: float
     height: float
@@ -148,13 +148,13 @@ def _with_few_crossings(rows: list[list[str]], links: Sequence[_Link]) -> list[l
         goes_down = sweep % 2 == 0
         order = range(1, len(rows)) if goes_down else range(len(rows) - 2, -1, -1)
         for number in order:
-            beside = rows[number - 1 if goes_down else number + 1]
-            rank = {name: float(at) for at, name in enumerate(beside)}
-            neighbours = up if goes_down else down
+            adjacent = rows[number - 1 if goes_down else number + 1]
+            rank = {name: float(at) for at, name in enumerate(adjacent)}
+            linked = up if goes_down else down
             own = {name: float(at) for at, name in enumerate(rows[number])}
             rows[number].sort(
                 key=lambda name: _mean(
-                    [rank[other] + share for other, share in neighbours.get(name, ())],
+                    [rank[other] + share for other, share in linked.get(name, ())],
                     otherwise=own[name],
                 )
             )
@@ -185,22 +185,22 @@ def _horizontal(
     gap: float,
 ) -> dict[str, float]:
     """Centers, in each row in order and never closer than the gap."""
-    wishes_from_above: dict[str, list[tuple[str, float]]] = {}
-    wishes_from_below: dict[str, list[tuple[str, float]]] = {}
+    targets_from_above: dict[str, list[tuple[str, float]]] = {}
+    targets_from_below: dict[str, list[tuple[str, float]]] = {}
     for link in links:
         shift = link.above_offset - link.below_offset
-        wishes_from_above.setdefault(link.below, []).append((link.above, shift))
-        wishes_from_below.setdefault(link.above, []).append((link.below, -shift))
+        targets_from_above.setdefault(link.below, []).append((link.above, shift))
+        targets_from_below.setdefault(link.above, []).append((link.below, -shift))
     x_of: dict[str, float] = {}
     for row in rows:
         x_of |= _spread(row, dict.fromkeys(row, 0.0), sizes, gap)
     for sweep in range(2 * _SWEEPS + 1):
         goes_down = sweep % 2 == 0
-        wishes = wishes_from_above if goes_down else wishes_from_below
+        targets = targets_from_above if goes_down else targets_from_below
         for row in rows if goes_down else reversed(rows):
             wanted = {
                 name: _mean(
-                    [x_of[other] + shift for other, shift in wishes.get(name, ())],
+                    [x_of[other] + shift for other, shift in targets.get(name, ())],
                     otherwise=x_of[name],
                 )
                 for name in row
@@ -214,8 +214,8 @@ def _spread(
 ) -> dict[str, float]:
     """The positions nearest to the wanted ones (least squares) that keep order and distance.
 
-    Less the room that all boxes to the left need, positions may only rise from left to right: so
-    neighbours that want to fall are united and share the mean of their wishes.
+    Less the space that all boxes to the left need, positions may only rise from left to right: so
+    adjacent boxes that would fall are united and share the mean of their wanted positions.
     """
     offsets = [0.0]
     for before, name in pairwise(row):

@@ -34,7 +34,7 @@ def title_of(part: Part) -> str:
 
 
 def topic_written(node: NodeDescription) -> str | None:
-    """The topic of a sink, or what stands for the topics that a function chooses."""
+    """Return the topic of a sink, or a text for topics that a function chooses."""
     if node.kind != "sink" or node.topic is not None:
         return node.topic
     is_nameless = node.chooser is None or not node.chooser.isidentifier()

@@ -212,7 +212,7 @@ def _points_around(
     boxes: dict[str, Box],
     channel: float,
 ) -> list[Point]:
-    """From a topic, or a frame's bottom, around on the right to what lies above."""
+    """Return points from a topic, or a frame's bottom, around the right side to a box above."""
     start, end = flow.edge.start, flow.edge.end
     if start in frames:
         points = [_forward_points(flow, frames, corners, layout, [])[0]]

@@ -100,9 +100,9 @@ def _compile_node(
 
 @contextmanager
 def _named(node: Node, task: TaskContext) -> Iterator[None]:
-    """Suppliers, ``init()`` and serdes are the user's: what they raise says where it came from.
+    """Add the origin to errors of suppliers, ``init()`` and serdes, which are the user's code.
 
-    No handler is asked, for there is no record.
+    No error handler is called, because there is not a record.
     """
     try:
         yield

@@ -1,9 +1,9 @@
-"""Topics whose records meet by key must write their keys alike: checked when a topology is built.
+"""Check when a topology is built that topics whose records meet by key encode their keys alike.
 
 Equal partition counts are not enough. The partition of a record follows from the bytes of its key,
-so a key that one topic has as int64 and the other as int32 lies in partitions of different numbers,
-and tasks of different partitions never meet. On one partition, and in the test driver, all of it
-would seem to work.
+so a key that one topic has as int64 and the other as int32 is in different partitions, and tasks of
+different partitions never meet. With one partition, and in the test driver, everything would seem
+to work.
 
 Who meets: the sides of a join, the groups of a cogroup, and what reaches one store of an operator
 within its sub-topology (streams that were merged before they were counted). An internal topic whose
@@ -25,13 +25,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def check_key_bytes(plan: PlanBuilder) -> None:
-    """Raises TopologyError if they do not; warns if nobody can tell."""
+    """Raises TopologyError if they do not; warns if that is unknown."""
     for sources, meeting in _meetings(plan):
         first, *others = sources
         for other in others:
             agree = key_bytes_agree(first.key.describe(), other.key.describe())
             if agree is False:
-                raise TopologyError(_told(first, other, meeting), declared_at=other.declared_at)
+                problem = _difference(first, other, meeting)
+                raise TopologyError(problem, declared_at=other.declared_at)
             if agree is None:
                 _LOGGER.warning("%s", _doubt(first, other, meeting))
 
@@ -84,13 +85,13 @@ def _sources_above(plan: PlanBuilder, name: str) -> set[str]:
     return found
 
 
-def _told(first: SourceNode, other: SourceNode, meeting: str) -> str:
+def _difference(first: SourceNode, other: SourceNode, meeting: str) -> str:
     return (
         f"{_topics(first)} has keys of {first.key!r} (declared at {first.declared_at}), and"
         f" {_topics(other)} keys of {other.key!r}. They {meeting}, but equal keys have other bytes,"
-        " so they lie in other partitions and would not meet where there are several. If one of"
-        " the declarations does not say what is in its topic, correct its key=. Else write one side"
-        " anew with the keys of the other, before they meet: stream.repartition(name=..., key=...,"
+        " so they are in other partitions and would not meet where there are several. If one of"
+        " the declarations does not match its topic, correct its key=. Otherwise write one side"
+        " again with the keys of the other, before they meet: stream.repartition(name=..., key=...,"
         " value=...), behind a select_key() where the keys become other objects, and .to_table()"
         " behind it for a table"
     )
@@ -100,9 +101,9 @@ def _doubt(first: SourceNode, other: SourceNode, meeting: str) -> str:
     return (
         f"{_topics(first)} has keys of {first.key!r} (declared at {first.declared_at}), and"
         f" {_topics(other)} keys of {other.key!r} (declared at {other.declared_at})."
-        f" They {meeting}, and what the serdes describe does not tell whether equal keys have equal"
-        " bytes. Where they have not, equal keys lie in other partitions and never meet. If they"
-        " have, let describe() of both return the same"
+        f" They {meeting}, but the serdes' descriptions do not show whether equal keys have equal"
+        " bytes. If not, equal keys are in other partitions and never meet. If so,"
+        " let describe() of both return the same"
     )
 
 

@@ -1,8 +1,8 @@
-"""Whether two serdes give equal keys equal bytes: compares what they describe. Pure.
+"""Compare the descriptions of two serdes: do equal keys have equal bytes?
 
 A partition is chosen by the bytes of a key, and a row is found by them. So records of one key
-meet only if both sides write it alike. What is said about a type (names of classes, texts,
-limits) has no bytes; the order of a record's fields does.
+meet only if both sides write it alike. Additional parts of a description (names of classes, texts,
+limits) do not change bytes; the order of a record's fields does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logstate.contracts.formats import KEY_AND_ID, SCALARS, WINDOWED, WITH_SCHEM
 Description = Mapping[str, Any]
 
 _KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA, KEY_AND_ID}
-#: keywords of a JSON schema that say what is written; the others say what is allowed
+#: keywords of a JSON schema that determine bytes; the others restrict values
 _WRITTEN = frozenset(
     [
         "type",
@@ -33,15 +33,15 @@ _SAID_OF_AVRO = frozenset({"doc", "aliases", "default", "order"})
 
 
 def key_bytes_agree(one: Description, other: Description) -> bool | None:
-    """Whether equal keys have equal bytes; None if the descriptions do not tell.
+    """Whether equal keys have equal bytes; None if the descriptions do not determine it.
 
     >>> key_bytes_agree({"format": "int64"}, {"format": "int32"})
     False
     >>> key_bytes_agree({"format": "my own"}, {"format": "int32"}) is None
     True
 
-    They do not tell of a serde of the user's own (two that describe themselves alike are taken to
-    write alike), nor of schemas that only a registry knows.
+    They do not for a user's own serde (two with equal descriptions are assumed to
+    write alike), nor for schemas that only a registry has.
     """
     if one == other:
         return True
@@ -66,7 +66,7 @@ def key_bytes_agree(one: Description, other: Description) -> bool | None:
 
 
 def _of_json(schema: Any) -> Any:
-    """What is written of a JSON schema, with definitions where they are used, and its order."""
+    """Return the parts of a JSON schema that determine bytes, with inlined definitions."""
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
 
     def visit(side: Any, above: tuple[str, ...]) -> Any:
@@ -79,10 +79,10 @@ def _of_json(schema: Any) -> Any:
             return above.index(name)
         if name:
             return visit(definitions.get(name), (*above, name))
-        told = {k: visit(v, above) for k, v in side.items() if k in _WRITTEN and k != "properties"}
+        parts = {k: visit(v, above) for k, v in side.items() if k in _WRITTEN and k != "properties"}
         if "properties" in side:
-            told["properties"] = [(k, visit(v, above)) for k, v in side["properties"].items()]
-        return told
+            parts["properties"] = [(k, visit(v, above)) for k, v in side["properties"].items()]
+        return parts
 
     return visit(schema, ())
 

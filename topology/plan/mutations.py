@@ -6,8 +6,8 @@ every child would cost each record more than most operators do. So the object is
 before and after each child that runs user functions, for the first records of a task and for the
 first one after each commit. A function that changes its argument mostly does so for every record.
 
-What is compared: dicts, lists, sets, tuples, bytearrays, structs, dataclasses, Protobuf messages,
-and the public attributes of other objects, to any depth. Objects that hide what is in them are not.
+Compared are: dicts, lists, sets, tuples, bytearrays, structs, dataclasses, Protobuf messages,
+and the public attributes of other objects, to any depth. Objects that hide their content are not.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ _Contents = tuple[Any, Callable[[Any], Any], Any]
 
 
 def _check(parent: str, child: str, others: Sequence[str]) -> Callable[[list[_Contents]], None]:
-    """Raises for what is not as it was. Marked as the child, whose functions are told then."""
+    """Return a check that raises if a value has changed, marked as the child that ran."""
 
     def check(before: list[_Contents]) -> None:
         for container, read, contents in before:

@@ -6,7 +6,7 @@
 - ``merge_repartition_topics``: several repartitions behind one key-changing step become one;
 - ``single_store_self_join``: a stream joined with itself keeps one window store (KIP-862).
 
-Always: equal sources are merged, repartitions drop null keys if nobody wants them, and versioned
+Always: equal sources are merged, repartitions drop null keys if they are not needed, and versioned
 semantics (KIP-914) reach the operators below versioned tables.
 """
 

@@ -1,4 +1,4 @@
-"""Timers per key that survive crashes and moves: an addition beside Kafka Streams.
+"""Timers per key that survive crashes and moves: an addition to Kafka Streams.
 
 A schedule (``context.schedule``) belongs to a task, not to a key. Timers are rows of an ordinary
 store, ``8 bytes time | key``, so they are logged, restored, rolled back and moved with the state
@@ -75,7 +75,7 @@ def timer_store(name: str, key: Any, *, in_memory: bool = False) -> StoreSpec:
         The declaration, for ``add_store`` or ``stores=``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, or ``key`` is no serde.
+        TopologyError: the name cannot be part of a topic's name, or ``key`` is not a serde.
 
     Source: of this library; Kafka Streams has no timers per key.
     """
@@ -116,7 +116,7 @@ class KeyTimers(Generic[K]):
     Args:
         context: the processor's.
         store: name of the :func:`timer_store`, to which the processor is connected.
-        callback: ``callback(key, at_ms)``; there is no current record in it.
+        callback: ``callback(key, at_ms)``; it runs without a current record.
         kind: "stream_time" or "wall_clock".
         every: how often due timers are looked for, which is how late one may be. A look costs about
             as much as a read of a store.
@@ -142,7 +142,7 @@ class KeyTimers(Generic[K]):
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
 
-        Raises ValueError for a time that is negative, TypeError for one that is no int.
+        Raises ValueError for a time that is negative, TypeError for one that is not an int.
         """
         self._store.put((_time(at_ms), key), b"")
 

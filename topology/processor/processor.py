@@ -32,7 +32,7 @@ class Processor(Generic[K, V, KOut, VOut]):
     [('ada', 42)]
 
     One exists per task, that is per partition, and is used by the task's thread only, so it may
-    have plain attributes. They are a cache: only what is in a store survives a crash, a move or an
+    have plain attributes. They are a cache: only data in a store survives a crash, a move or an
     aborted transaction. For types write ``Processor[KeyIn, ValueIn, KeyOut, ValueOut]``.
 
     Source: Kafka Streams' ``Processor`` (KIP-478, KIP-820).
@@ -58,7 +58,7 @@ class Processor(Generic[K, V, KOut, VOut]):
         1
 
         Semantics: the place to keep stores and to schedule callbacks. Also called after a move or
-        an abort, on a new processor. There is no current record yet.
+        an abort, on a new processor. It runs without a current record.
 
         Args:
             context: what the processor may ask of its task.
@@ -109,8 +109,8 @@ class Processor(Generic[K, V, KOut, VOut]):
         >>> TopologyTestDriver(builder.build()).close()
         bye
 
-        Semantics: release what the processor opened. What it forwards or writes here would be in no
-        commit, and is told as an error. After a crash it is not called.
+        Semantics: release what the processor opened. Records forwarded or written here would be in
+        no commit, and raise an error. After a crash it is not called.
 
         Source: Kafka Streams' ``Processor.close``.
         """

@@ -14,7 +14,7 @@ PunctuationKind = Literal["stream_time", "wall_clock"]
 
 
 class ProcessorContext(Protocol):
-    """What a processor may ask of its task; handed to ``Processor.init``.
+    """The interface of a processor to its task; passed to ``Processor.init``.
 
     >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
     >>> class Where(Processor):
@@ -122,9 +122,9 @@ class ProcessorContext(Protocol):
         ...     driver.pipe("in", "ada", "x")
         ['seen.txt']
 
-        Semantics: a cache beside the task's rows: not logged, not committed, not moved to another
-        instance, and deleted with the rows. Processors of one task share it. It may be there from
-        an earlier time, when the task was here before.
+        Semantics: a cache next to the task's rows: not logged, not committed, not moved to another
+        instance, and deleted with the rows. Processors of one task share it. It may contain files
+        of an earlier time, when the task was here before.
 
         Returns:
             The directory, which exists.
@@ -137,7 +137,7 @@ class ProcessorContext(Protocol):
 
     @property
     def metrics(self) -> ProcessorMetrics:
-        """Metrics of your own, which come out beside the library's.
+        """Your own metrics, which are exported with the library's.
 
         >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
         >>> class Watch(Processor):
@@ -155,7 +155,7 @@ class ProcessorContext(Protocol):
         Semantics: ``counter(name, meaning)``, ``gauge`` and ``histogram``, with labels of your own
         as keyword arguments; make them in ``init`` and keep them. Counters end in ``_total``. They
         are in ``app.metrics()``, for Prometheus as ``logstate_<name>`` and for OpenTelemetry.
-        Figures are no state: what is processed again after a crash or an abort is counted again.
+        Metrics are not state: records processed again after a crash or an abort count again.
         Labels should take few values, never those of keys.
 
         Returns:
@@ -193,7 +193,7 @@ class ProcessorContext(Protocol):
 
         Raises:
             ValueError: a negative timestamp; in ``process_values``, another key.
-            KeyError: there is no such child.
+            KeyError: the child does not exist.
 
         Source: Kafka Streams' ``ProcessorContext.forward``; timestamps: KIP-251.
         """
@@ -258,28 +258,28 @@ class ProcessorContext(Protocol):
         Semantics: "stream_time" is due with the first record, then whenever the task's stream time
         reaches the next point of the grid: an idle topic triggers nothing. "wall_clock" is first
         due one interval from now. With ``start`` either is first due there, or at the next point of
-        that grid where it is over; by stream time that is told when the schedule is made, so that
+        that grid if it is over; by stream time that is decided when the schedule is made, so that
         one which is made before the first record, and is over then, is due with it. Intervals that
-        were missed are one call, with the time it is made at, and the grid stays where it is. Per
+        were missed are one call, with the time it is made at, and the grid does not shift. Per
         task, not per key. Due times survive a crash and a move (Kafka Streams starts its schedules
-        anew, so that one who is rebalanced often may never be called). Inside the callback there is
-        no current record; stores log with the callback's timestamp.
+        again, so after frequent rebalances one may never be called). The callback runs without a
+        current record; stores log with the callback's timestamp.
 
         Args:
             interval: at least 1 ms.
             kind: "stream_time" or "wall_clock".
             callback: takes the time in ms.
-            start: a time in ms that lies on the grid (KIP-1146); the first record's or now if not
+            start: a time in ms on the grid (KIP-1146); the first record's or now if not
                 given.
 
         Returns:
             A handle whose ``cancel()`` ends it, also from inside the callback.
 
         Raises:
-            TopologyError: another kind; an interval that is no timedelta of whole milliseconds, or
-                below 1 ms; a callback that cannot be called with a time.
+            TopologyError: another kind; an interval that is not a timedelta of whole milliseconds,
+                or below 1 ms; a callback that cannot be called with a time.
             ValueError: a negative ``start``.
-            TypeError: a ``start`` that is no int.
+            TypeError: a ``start`` that is not an int.
 
         Source: Kafka Streams' ``ProcessorContext.schedule`` (KIP-138, KIP-1146).
         """
@@ -343,7 +343,7 @@ class ProcessorContext(Protocol):
         1
 
         Semantics: the topic is that of the sub-topology's source: behind a repartition it is the
-        internal topic. For a result that was held back (suppress, ``emit="commit"``, grace) it is
+        internal topic. For a result that was buffered (suppress, ``emit="commit"``, grace) it is
         that of the record which caused it.
 
         Returns:

@@ -188,18 +188,18 @@ def window_store(
     start)`` deletes.
 
     Args: as for :func:`key_value_store`, and
-        size: length of a window; only tells where windows end.
+        size: length of a window; only determines where windows end.
         retention: how far back rows are kept.
-        segment_interval: how finely expired rows are given up; half the retention if not given, but
-            at least 60 s.
-        retain_duplicates: every put is a row of its own, as stream joins need it; null values then
+        segment_interval: in which steps expired rows are deleted; half the retention if not given,
+            but at least 60 s.
+        retain_duplicates: every put is a separate row, as stream joins need it; null values then
             change nothing.
         timestamped: values are ``ValueAndTimestamp``.
         headers: these keep the record headers they are put with (KIP-1271).
 
     Raises:
-        TopologyError: as there, for a duration that is no timedelta in whole milliseconds, and for
-            headers of values without a timestamp.
+        TopologyError: as there, for a duration that is not a timedelta in whole milliseconds, and
+            for headers of values without a timestamp.
 
     Source: Kafka Streams' ``Stores.windowStoreBuilder``; headers: KIP-1271.
     """
@@ -260,13 +260,13 @@ def session_store(
 
     Args: as for :func:`key_value_store`, and
         retention: how far back sessions are kept, by their end.
-        segment_interval: how finely expired rows are given up; half the retention if not given, but
-            at least 60 s.
+        segment_interval: in which steps expired rows are deleted; half the retention if not given,
+            but at least 60 s.
         headers: sessions keep the headers that ``put(session, value, headers)`` is given; they are
             read by ``headers_of(key, start_ms, end_ms)`` (KIP-1271).
 
     Raises:
-        TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
+        TopologyError: as there, and for a duration that is not a timedelta in whole milliseconds.
 
     Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94); headers: KIP-1271.
     """
@@ -310,10 +310,10 @@ def versioned_store(
 
     Args: as for :func:`key_value_store`, and
         history: how far back versions are kept.
-        segment_interval: how finely old versions are given up; chosen by the store if not given.
+        segment_interval: in which steps old versions are deleted; chosen by the store by default.
 
     Raises:
-        TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
+        TopologyError: as there, and for a duration that is not a timedelta in whole milliseconds.
 
     Source: Kafka Streams' ``Stores.versionedKeyValueStoreBuilder`` (KIP-889).
     """

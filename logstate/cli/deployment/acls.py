@@ -1,4 +1,4 @@
-"""``logstate acls``: what the brokers have to allow an application, and nothing more."""
+"""``logstate acls``: the permissions that an application needs on the brokers, and no others."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from logstate.topology.dsl.topology_target import load_topology
 
 def acls(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that is to run it.")],
+    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
     principal: Annotated[
-        str, typer.Option(help="Who it logs in as; User:<application id> when not given.")
+        str, typer.Option(help="Its principal; the default is User:<application id>.")
     ] = "",
     serve: Annotated[
         bool,
-        typer.Option("--serve", help="With serve= or standby_replicas=: instances meet."),
+        typer.Option("--serve", help="With serve= or standby_replicas=: instances communicate."),
     ] = False,
     dead_letter_topic: Annotated[
-        str | None, typer.Option(help="Where its error handlers write what failed.")
+        str | None, typer.Option(help="Topic to which its error handlers write failed records.")
     ] = None,
     no_create: Annotated[
         bool,
-        typer.Option("--no-create", help="All topics are there: see `logstate topics create`."),
+        typer.Option("--no-create", help="All topics exist: see `logstate topics create`."),
     ] = False,
     bootstrap: Annotated[
-        str, typer.Option(help="host:port,... of the brokers, to stand in the commands.")
+        str, typer.Option(help="host:port,... of the brokers, for the printed commands.")
     ] = "BROKER:9092",
     as_json: Json = False,
 ) -> None:
-    """The least list of rights that an application needs, as commands of kafka-acls.
+    """List the least permissions that an application needs, as kafka-acls commands.
 
-    Asks no broker. Topics that are read by a pattern are not known here: allow Read for each.
+    Does not contact a broker. Topics that match a pattern are not known here: allow Read for each.
     """
     check(rules.application_id("application_id", application_id))
     topology = load_topology(wanted)
@@ -65,7 +65,7 @@ def acls(
 
 
 def commands(needed: Iterable[NeededAcl], principal: str, bootstrap: str) -> list[str]:
-    """One for each resource, with why as a comment above it."""
+    """Return one command for each resource, with the reason as a comment above it."""
     found = []
     for (resource, name, is_prefix), group in groupby(needed, lambda acl: acl[:3]):
         several = list(group)

@@ -1,4 +1,4 @@
-"""``logstate handover``: whether Kafka Streams on the JVM may go on."""
+"""``logstate handover``: check whether Kafka Streams on the JVM may take an application over."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def handover(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Whether Kafka Streams on the JVM may take an application over now, and its stores' names.
+    """Check whether Kafka Streams on the JVM may take an application over, and list its stores.
 
-    Ends with status 0 where no instance lives, else with 1.
+    Ends with status 0 if no instance is running, otherwise with 1.
     """
 
     def look(admin: Admin, stored: Manifest | None) -> None:
@@ -36,10 +36,10 @@ def handover(
             table.add_row(*("" if cell is None else str(cell) for cell in store.values()))
         print_table(table)
         print_text(
-            f"no instance lives: Kafka Streams may start with application.id={application_id}"
+            f"no instance is running: start Kafka Streams with application.id={application_id}"
         )
         print_text(
-            "with group.protocol=streams only if the last one here had group_protocol='classic'"
+            "use group.protocol=streams only if the last one here had group_protocol='classic'"
         )
 
     with_manifest(application_id, bootstrap, command_config, look)

@@ -1,4 +1,4 @@
-"""``logstate plan``: what a start would find, before it is tried."""
+"""``logstate plan``: show what a start would find, before it is tried."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logstate.topology.dsl.topology_target import load_topology
 
 def plan(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that is to run it.")],
+    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
     bootstrap: Bootstrap,
     renamed: Renamed = None,
     forget: Forget = None,
@@ -27,7 +27,7 @@ def plan(
 ) -> None:
     """Compare a topology with what its application has stored, before it is deployed.
 
-    Ends with status 0 where all is the same or compatible, 3 where a decision is needed, 4 where a
+    Ends with status 0 if everything is the same or compatible, 3 if a decision is needed, 4 if a
     start would be refused. Nothing is changed.
     """
     decided = decisions(renamed, forget)
@@ -38,9 +38,9 @@ def plan(
 
     found = with_manifest(application_id, bootstrap, command_config, compare)
     if as_json:
-        told = {**for_programs(found.changes), "verdict": str(found.verdict)}
+        changes = {**for_programs(found.changes), "verdict": str(found.verdict)}
         problems = list(found.problems)
-        print_json({"application_id": application_id, **told, "problems": problems})
+        print_json({"application_id": application_id, **changes, "problems": problems})
     else:
         if found.is_new and not found.problems:
             print_text(f"Nothing is stored yet for application {application_id!r}.")

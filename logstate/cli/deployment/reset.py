@@ -1,4 +1,4 @@
-"""``logstate reset``: giving up what an application has stored."""
+"""``logstate reset``: delete what an application has stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logstate.cli.shared.stored_state import (
     manifest_of,
     target,
     task_directories,
-    topics_of_namesakes,
+    topics_of_other_applications,
     with_manifest,
 )
 from logstate.contracts.clients import Admin, Cluster, run_steps
@@ -33,28 +33,28 @@ def reset(
         str,
         typer.Option(
             metavar="earliest|latest|TIME|OFFSET",
-            help="Where its inputs begin; a time as 2026-01-31T12:00, local if it names no zone.",
+            help="Where its inputs begin; a time as 2026-01-31T12:00, local if without a zone.",
         ),
     ] = "earliest",
     state_dir: Annotated[
-        Path | None, typer.Option(help="Its local state; that of other machines is found stale.")
+        Path | None, typer.Option(help="Its local state; other machines discard theirs by itself.")
     ] = None,
     command_config: CommandConfig = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Give up what an application has stored: offsets, its topics, local state.
+    """Delete what an application has stored: offsets, its topics, local state.
 
-    Refused while an instance lives. After a crash in its middle the application does not start
-    until it is run again.
+    Refused while an instance is running. After a crash during a reset the application does not
+    start until the reset is run again.
     """
     begin = target(to)
 
     def carry_out(admin: Admin, stored: Manifest | None) -> None:
         cluster = cluster_of(bootstrap, command_config)
         named = set() if stored is None else resets.internal_topics(application_id, stored)
-        shared = topics_of_namesakes(
+        shared = topics_of_other_applications(
             application_id, admin, named, lambda other: _manifest_of(other, cluster, admin)
         )
         plan = resets.planned_reset(admin, application_id, stored, begin, of_namesakes=shared)
@@ -67,7 +67,7 @@ def reset(
         if dry_run:
             return
         if not yes:
-            typer.confirm("Give all of this up?", abort=True, err=True)
+            typer.confirm("Delete all of this?", abort=True, err=True)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run_steps(
             resets.carried_out(
@@ -84,7 +84,7 @@ def reset(
 
 
 def _manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest | None:
-    """Of another application; None also where what is there is not a manifest."""
+    """Return the manifest of another application; None if there is none, or it is not valid."""
     try:
         return manifest_of(application_id, cluster, admin)
     except RestoreError:

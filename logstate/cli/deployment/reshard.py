@@ -1,4 +1,4 @@
-"""``logstate reshard``: moving the state of a stopped application to other partitions."""
+"""``logstate reshard``: move the state of a stopped application to other partitions."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ def reshard(
     wanted: Target,
     bootstrap: Bootstrap,
     partitions: Annotated[
-        int, typer.Option(min=1, help="Of the stores that move, as their inputs have them now.")
+        int, typer.Option(min=1, help="Of the stores that move: the new count of their inputs.")
     ],
     begin: Annotated[
         str,
         typer.Option(
             metavar="earliest|latest|TIME|OFFSET",
-            help="Where inputs begin that it has not read so far.",
+            help="Where inputs without a committed offset begin.",
         ),
     ] = "earliest",
     replication_factor: Annotated[
-        int, typer.Option(help="Of the topics that are made; -1: the brokers' default.")
+        int, typer.Option(help="Of the topics that are created; -1: the brokers' default.")
     ] = -1,
     topic_config: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, a setting of the topics that are made.")
+        list[str] | None, typer.Option(help="NAME=VALUE, a setting of the created topics.")
     ] = None,
     keep_old: Annotated[
-        bool, typer.Option("--keep-old", help="Leave the old topics, which nobody reads.")
+        bool, typer.Option("--keep-old", help="Keep the old topics, which are unused afterwards.")
     ] = False,
     give_up: Annotated[
-        bool, typer.Option("--give-up", help="End an interrupted move: it goes on as it was.")
+        bool, typer.Option("--give-up", help="Abandon an interrupted move; the old state is kept.")
     ] = False,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Move the state of an application to the partition count that its inputs have now.
+    """Move the state of an application to the current partition count of its inputs.
 
-    Refused while an instance lives. Interrupted, it is run again: before the handover nothing has
-    changed, after it nothing is left to do but to delete old topics.
+    Refused while an instance is running. After an interruption, run it again: before the handover
+    nothing has changed; after it, only old topics are left to delete.
     """
     settings = client_settings(command_config)
     if give_up:
-        resharding.give_up(application_id=application_id, bootstrap=bootstrap, config=settings)
-        print_text(f"application {application_id} goes on as it was", is_error=True)
+        resharding.abandon(application_id=application_id, bootstrap=bootstrap, config=settings)
+        print_text(f"the move of application {application_id} is abandoned", is_error=True)
         return
     done = resharding.reshard(
         load_topology(wanted),
@@ -62,7 +62,7 @@ def reshard(
         replication_factor=replication_factor,
         topic_config=dict(map(pair, topic_config or ())),
         keep_old=keep_old,
-        told=lambda step: print_text(step, is_error=True),
+        on_step=lambda step: print_text(step, is_error=True),
     )
     if as_json:
         print_json({"application_id": application_id, **as_plain_data(done)})
@@ -71,7 +71,7 @@ def reshard(
 
 
 def as_plain_data(done: resharding.Resharded) -> dict[str, Any]:
-    """For programs."""
+    """Return the result as data for JSON."""
     return {
         "partitions": {name: list(counts) for name, counts in done.partitions.items()},
         "records": dict(done.records),
@@ -84,6 +84,6 @@ def _print(done: resharding.Resharded) -> None:
     for name, (before, after) in done.partitions.items():
         print_text(f"{name}: {before} to {after} partitions, {done.records[name]:,} records")
     for name, count in done.left_behind.items():
-        print_text(f"{name}: {count:,} rows were final results, sent already, and are left behind")
+        print_text(f"{name}: {count:,} rows were final results, already sent, and were left out")
     if not done.partitions:
-        print_text("All stores have the partitions that their inputs give; nothing was moved.")
+        print_text("All stores have the partition counts of their inputs; nothing was moved.")

@@ -1,4 +1,4 @@
-"""``logstate topics``: the topics that an application needs for itself, before its first start."""
+"""``logstate topics``: create the internal topics of an application before its first start."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from logstate.topics.manifest_changes import Manifest
 from logstate.topics.required_topics import RequiredTopic, RequiredTopics, topics_ahead
 from logstate.topology.dsl.topology_target import load_topology
 
-#: exit status where a start would be refused, as of comparisons
+#: exit status if a start would be refused, as of comparisons
 REFUSED = STATUS[Verdict.REFUSED]
 
-app = typer.Typer(help="The topics that an application needs for itself.", no_args_is_help=True)
+app = typer.Typer(help="Internal topics of an application.", no_args_is_help=True)
 
 
 @app.callback()
 def topics() -> None:
-    """The topics that an application needs for itself."""
+    """Internal topics of an application."""
 
 
 @app.command("create")
 def create(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that is to run it.")],
+    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
     bootstrap: Bootstrap,
     replication_factor: Annotated[
         int, typer.Option(help="As of Application; -1 is the brokers' default.")
@@ -43,10 +43,10 @@ def create(
         list[str] | None, typer.Option(help="name=value, as topic_config= of Application.")
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Also the one by which instances that serve meet.")
+        bool, typer.Option("--serve", help="Also the topic in which instances announce themselves.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what is needed, and create nothing.")
+        bool, typer.Option("--dry-run", help="Show which topics are needed; create none.")
     ] = False,
     renamed: Renamed = None,
     forget: Forget = None,
@@ -55,9 +55,9 @@ def create(
 ) -> None:
     """Create the topics that a first start would create, or show them.
 
-    Topics that it reads and writes have to be there: their partitions decide those of its own. Ones
-    that exist are compared and never changed. Ends with status 4, and creates nothing, where a
-    start would be refused; with 3 where a decision about what is stored is needed.
+    Topics that it reads and writes have to exist: their partition counts determine those of the
+    internal topics. Existing topics are compared and never changed. Ends with status 4, and creates
+    nothing, if a start would be refused; with 3 if a decision about stored state is needed.
     """
     check(rules.application_id("application_id", application_id))
     overrides = dict(map(pair, config or ()))
@@ -133,5 +133,5 @@ def _state(one: RequiredTopic, is_done: bool) -> str:
         return f"refused: {one.problem}"
     if not one.exists:
         return "created" if is_done else "missing"
-    told = [f"{name} is {there}" for name, there, _ in one.differences]
-    return "there" if not told else f"there, but {', '.join(told)}"
+    differences = [f"{name} is {there}" for name, there, _ in one.differences]
+    return "there" if not differences else f"there, but {', '.join(differences)}"

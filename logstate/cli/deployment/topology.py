@@ -1,4 +1,4 @@
-"""``logstate topology``: describing and comparing topologies."""
+"""``logstate topology``: describe and compare topologies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logstate.topology.dsl.topology_target import load_topology
 
 
 class PictureFormat(StrEnum):
-    """What ``logstate topology`` can print."""
+    """The formats that ``logstate topology`` can print."""
 
     TEXT = "text"
     MERMAID = "mermaid"
@@ -58,9 +58,9 @@ def show(
 
 @app.command("diff")
 def diff(before: Target, after: Target, as_json: Json = False) -> None:
-    """What changes for the state of an application from one topology to another.
+    """Show what changes for the state of an application from one topology to another.
 
-    Ends with the status of `logstate plan`, which also looks at what is stored.
+    Ends with the status of `logstate plan`, which also compares with the stored state.
     """
     changes = difference(load_topology(before), load_topology(after))
     if as_json:

@@ -1,4 +1,4 @@
-"""``logstate doctor``: what would stop an application on this machine, and what to do about it."""
+"""``logstate doctor``: find what would stop an application on this machine, and the remedy."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from logstate.contracts.errors import BrokerError, ConfigError
 from logstate.kafka.broker_facts import broker_facts, clock_skew
 from logstate.local_broker.java import find_java
 
-#: packages that every application needs, in at least these versions
+#: packages that every application needs, with their minimum versions
 _NEEDED = {"confluent-kafka": (2, 14), "rocksdict": (0, 3, 29), "msgspec": (0, 18)}
-#: what else may be there, what it is for, and the extra that brings it
+#: optional packages, what they are for, and the extra that installs them
 _WANTED = {
     "pyspark": ("stores as Spark tables need it", "logstate[spark]"),
     "fastavro": ("Avro needs it", "logstate[avro]"),
@@ -38,31 +38,31 @@ _WANTED = {
 
 def doctor(
     area: Annotated[
-        str | None, typer.Argument(metavar="[spark]", help="spark: what it needs to read stores.")
+        str | None, typer.Argument(metavar="[spark]", help="spark: check what Spark needs, too.")
     ] = None,
     bootstrap: Annotated[
-        str | None, typer.Option(help="host:port,... of brokers to look at, too.")
+        str | None, typer.Option(help="host:port,... of brokers to check, too.")
     ] = None,
     state_dir: Annotated[
-        Path | None, typer.Option(help="State directory to look at, too; it need not exist.")
+        Path | None, typer.Option(help="State directory to check, too; it need not exist.")
     ] = None,
     application: Annotated[
-        str | None, typer.Option(help="With spark: whose keys to look at.")
+        str | None, typer.Option(help="With spark: the application whose keys to check.")
     ] = None,
     write: Annotated[
         bool,
-        typer.Option("--write", help="Compare clocks: makes a topic, and deletes it again."),
+        typer.Option("--write", help="Compare clocks: creates a topic, and deletes it again."),
     ] = False,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Look for what would stop an application here: packages, limits, disk, brokers, permissions.
+    """Check for what would stop an application: packages, limits, disk, brokers, permissions.
 
-    Each finding says what to do. Ends with status 1 where something would stop an application;
-    warnings and notes do not. Nothing is changed without --write.
+    Each finding has a remedy. Ends with status 1 if something would stop an application; warnings
+    and notes do not count. Changes nothing without --write.
     """
     if area not in (None, "spark"):
-        raise ConfigError(f"logstate doctor {area!r}: there is no such part; spark is one")
+        raise ConfigError(f"logstate doctor {area!r}: unknown area; use `logstate doctor spark`")
     found = [*_packages(), *_machine(state_dir)]
     if area is not None:
         found += spark_facts()
@@ -116,12 +116,12 @@ def _machine(state_dir: Path | None) -> Iterator[Finding]:
     else:
         yield Finding("state directory", Level.OK, f"{place} can be written")
     if not place.exists():
-        return  # a link to what is not there, such as a volume that is not mounted
+        return  # a broken link, such as to a volume that is not mounted
     yield findings.disk(str(place), shutil.disk_usage(place).free)
 
 
 def _nearest(path: Path) -> Path:
-    """The directory, or the one that it would be made in."""
+    """Return the directory, or its nearest existing parent."""
     path = path.absolute()
     while not os.path.lexists(path) and path != path.parent:
         path = path.parent

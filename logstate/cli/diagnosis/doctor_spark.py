@@ -1,4 +1,4 @@
-"""``logstate doctor spark``: what would stop Spark from reading stores here, and what to do."""
+"""``logstate doctor spark``: find what would stop Spark from reading stores, and the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from logstate.kafka.producer import murmur2_partition
 
 _PACKAGES = ("logstate", "confluent-kafka", "pyarrow", "pyspark")
 _SAMPLE_OFFSETS = 2_000
-#: run by the worker's Python, which may have none of ours
+#: run by the workers' Python, which may not have logstate
 _ASK = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version
@@ -38,26 +38,26 @@ print(json.dumps(found))
 
 
 def spark_facts() -> Iterator[Finding]:
-    """Of this machine: PySpark, its jars, and the Python that runs its workers."""
+    """Check PySpark, its jars, and the Python that runs its workers, on this machine."""
     here = {"python": sys.version.split()[0], **_versions()}
     yield findings.connector(here.get("pyspark"), _jars())
     executable = os.environ.get("PYSPARK_PYTHON", sys.executable)
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             [executable, "-c", _ASK, *_PACKAGES],
             capture_output=True,
             text=True,
             timeout=60,
             check=True,
         )
-        there, why = json.loads(told.stdout), ""
+        there, why = json.loads(answer.stdout), ""
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         there, why = None, str(error)
     yield from findings.workers_python(executable, here, there, why)
 
 
 def placed_keys(settings: Mapping[str, Any], application: str) -> Iterator[Finding]:
-    """Of each store with a changelog: whether a sample of its keys is where they belong."""
+    """Check for each store with a changelog whether a sample of keys is in the right partition."""
     try:
         manifest = stored_by(settings, application).manifest
         for name, entry in manifest["stores"].items():

@@ -1,4 +1,4 @@
-"""What ``logstate doctor`` makes of what it found. Pure: facts come in, findings go out."""
+"""The findings of ``logstate doctor``, computed from facts without I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _FILES_AT_LEAST = 2 * _FILES_PER_TASK
 _FILES_ENOUGH = 4_096
 _MIB = 1 << 20
 _DISK_AT_LEAST, _DISK_ENOUGH = 100 * _MIB, 1_024 * _MIB
-#: schedules by wall clock and times of queries are off by as much
+#: the clock difference from which a warning is given; wall-clock schedules and reads by time are
+#: off by as much
 _SKEW_MS = 1_000
 _TRANSACTION_MS = 10_000
 
@@ -30,32 +31,32 @@ class Level(StrEnum):
     """How much a finding matters."""
 
     OK = "ok"
-    #: of no concern to an application
+    #: information that does not matter to an application
     NOTE = "note"
-    #: it runs, but not as it should
+    #: it runs, but not well
     WARNING = "warning"
     #: it would not run
     PROBLEM = "problem"
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     level: Level
     found: str
-    #: what to do; empty where nothing is
+    #: what to do; empty if nothing is needed
     advice: str = ""
 
 
 def missing_package(name: str, needed_for: str, extra: str, *, is_needed: bool) -> Finding:
-    """A package that is not there."""
+    """Report a package that is not installed."""
     level = Level.PROBLEM if is_needed else Level.NOTE
     return Finding(name, level, f"not installed; {needed_for}", f"pip install '{extra}'")
 
 
 def old_version(name: str, found: str, least: tuple[int, ...]) -> Finding:
-    """A package that is there, by its version."""
+    """Report an installed package, by its version."""
     numbers = tuple(int(part) for part in found.split(".")[: len(least)] if part.isdecimal())
     if numbers and numbers < least:
         wanted = ".".join(map(str, least))
@@ -64,47 +65,47 @@ def old_version(name: str, found: str, least: tuple[int, ...]) -> Finding:
 
 
 def open_files(soft: int | None) -> Finding:
-    """The limit of open files of this process; None: there is none."""
-    told = "no limit" if soft is None else f"{soft:,}"
+    """Report the limit of open files of this process; None: no limit."""
+    found = "no limit" if soft is None else f"{soft:,}"
     advice = (
         f"each task keeps up to {_FILES_PER_TASK} files open: raise it to {_FILES_ENOUGH:,} or more"
         " (ulimit -n, LimitNOFILE= of systemd)"
     )
     if soft is None or soft >= _FILES_ENOUGH:
-        return Finding("open files", Level.OK, told)
+        return Finding("open files", Level.OK, found)
     level = Level.PROBLEM if soft < _FILES_AT_LEAST else Level.WARNING
-    return Finding("open files", level, told, advice)
+    return Finding("open files", level, found, advice)
 
 
 def disk(path: str, free: int) -> Finding:
-    """Free bytes beside the state directory."""
-    told = f"{free / _MIB:,.0f} MiB free at {path}"
+    """Report the free bytes of the state directory's file system."""
+    found = f"{free / _MIB:,.0f} MiB free at {path}"
     if free >= _DISK_ENOUGH:
-        return Finding("disk", Level.OK, told)
+        return Finding("disk", Level.OK, found)
     level = Level.PROBLEM if free < _DISK_AT_LEAST else Level.WARNING
     return Finding(
-        "disk", level, told, "free some, or put the state directory elsewhere: it holds every store"
+        "disk", level, found, "free some, or move the state directory: it contains every store"
     )
 
 
 def unwritable(path: str, why: str) -> Finding:
-    """A state directory that cannot be used."""
+    """Report a state directory that cannot be written."""
     advice = "give the user that runs the application this directory, or another by state_dir="
     return Finding("state directory", Level.PROBLEM, f"{path} cannot be written: {why}", advice)
 
 
 def clock(skew: ClockSkew) -> Finding:
-    """This machine's clock beside a broker's."""
+    """Report the difference between this machine's clock and a broker's."""
     side = "ahead of" if skew.ahead_ms >= 0 else "behind"
-    told = f"{abs(skew.ahead_ms):,.0f} ms {side} the broker's, within {skew.within_ms:,.0f} ms"
+    found = f"{abs(skew.ahead_ms):,.0f} ms {side} the broker's, within {skew.within_ms:,.0f} ms"
     if abs(skew.ahead_ms) - skew.within_ms < _SKEW_MS:
-        return Finding("clock", Level.OK, told)
-    advice = "let both follow the same time server: records without a time get this one's"
-    return Finding("clock", Level.WARNING, told, advice)
+        return Finding("clock", Level.OK, found)
+    advice = "synchronize both with the same time server: records without a time get this one's"
+    return Finding("clock", Level.WARNING, found, advice)
 
 
 def brokers(facts: BrokerFacts) -> Iterator[Finding]:
-    """Who answers, and what they can do."""
+    """Report the brokers that answer, and their features."""
     shown = f"{', '.join(facts.brokers)} (cluster {facts.cluster_id})"
     yield Finding("brokers", Level.OK, shown)
     yield Finding("release of Kafka", Level.OK, facts.release)
@@ -121,7 +122,7 @@ def _groups(facts: BrokerFacts) -> Iterator[Finding]:
         yield Finding(
             subject,
             Level.PROBLEM,
-            "these brokers do not have them",
+            "these brokers do not support them",
             'Application(group_protocol="classic"), or Kafka 4.0',
         )
     elif "consumer" not in allowed:
@@ -167,55 +168,55 @@ def _replication(count: int, settings: Mapping[str, str]) -> Iterator[Finding]:
             )
     if count == 1:
         yield Finding(
-            "replication", Level.NOTE, "one broker", "its loss is the loss of all: for trying only"
+            "replication", Level.NOTE, "one broker", "if it is lost, all is lost: only for tests"
         )
 
 
 def _operations(allowed: frozenset[str] | None) -> Iterator[Finding]:
     if allowed is None:
-        yield Finding("permissions", Level.NOTE, "the brokers do not say what this client may do")
+        yield Finding("permissions", Level.NOTE, "the brokers do not report this client's rights")
         return
-    told = ", ".join(sorted(allowed)).lower()
+    found = ", ".join(sorted(allowed)).lower()
     if "CREATE" in allowed:
-        yield Finding("permissions", Level.OK, f"of the cluster: {told}")
+        yield Finding("permissions", Level.OK, f"of the cluster: {found}")
         return
     yield Finding(
         "permissions",
         Level.NOTE,
-        f"topics cannot be created; of the cluster: {told or 'none'}",
+        f"topics cannot be created; of the cluster: {found or 'none'}",
         "create those of an application before its first start (logstate topics create)",
     )
 
 
 def unreachable(why: str) -> Finding:
-    """Nobody answers."""
+    """Report that no broker answers."""
     advice = (
-        "is the address right as seen from here, are the brokers up, and do the settings of"
-        " --command-config fit (security.protocol, sasl.*, ssl.*)?"
+        "check that the address is right as seen from here, that the brokers are up, and that the"
+        " settings of --command-config fit (security.protocol, sasl.*, ssl.*)"
     )
     return Finding("brokers", Level.PROBLEM, why, advice)
 
 
 # --- Spark --------------------------------------------------------------------------------
 
-#: what a Python that runs Spark's workers has to have
+#: packages that a Python that runs Spark's workers needs
 _OF_WORKERS = ("logstate", "confluent-kafka", "pyarrow", "pyspark")
 _NONE = ""
 
 
 class Placement(NamedTuple):
-    """Keys of a changelog, looked at by sample."""
+    """The placement of a sample of a changelog's keys."""
 
     keys: int
     misplaced: int
-    """In another partition than Kafka's own partitioner gives them."""
+    """Keys that are not in the partition of Kafka's own partitioner."""
     example: str
 
 
 def workers_python(
     executable: str, here: Mapping[str, str], there: Mapping[str, str] | None, why: str
 ) -> Iterator[Finding]:
-    """The Python of the workers against this one: package to version; none told: it fails."""
+    """Compare the workers' Python with this one: package to version; None: it fails."""
     subject = "worker's python"
     if there is None:
         yield Finding(
@@ -231,7 +232,7 @@ def workers_python(
             subject,
             Level.PROBLEM,
             f"{there.get('python')} there, {here.get('python')} here",
-            "Spark refuses two minor versions: set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON alike",
+            "Spark needs the same minor version: set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON",
         )
     for name in _OF_WORKERS:
         found, own = there.get(name, _NONE), here.get(name, _NONE)
@@ -240,12 +241,12 @@ def workers_python(
             yield Finding(f"worker's {name}", Level.PROBLEM, "not installed there", advice)
         elif found != own:
             advice = "install the same version on the driver and on every executor"
-            told = f"{found} there, {own or 'none'} here"
-            yield Finding(f"worker's {name}", Level.WARNING, told, advice)
+            found = f"{found} there, {own or 'none'} here"
+            yield Finding(f"worker's {name}", Level.WARNING, found, advice)
 
 
 def connector(spark_version: str | None, jars: Iterable[str]) -> Finding:
-    """The jar of Spark's own Kafka source, which only the way by the JVM needs."""
+    """Report the jar of Spark's own Kafka source, which only reads through the JVM need."""
     if spark_version is None:
         return Finding("jars", Level.PROBLEM, "no PySpark here", "pip install 'logstate[spark]'")
     name = "spark-sql-kafka-0-10_2.13"
@@ -253,7 +254,7 @@ def connector(spark_version: str | None, jars: Iterable[str]) -> Finding:
     found = next((jar for jar in jars if jar.startswith(name)), None)
     if found is not None:
         level = Level.OK if spark_version in found else Level.WARNING
-        advice = "" if level is Level.OK else f"take the one of Spark {spark_version}"
+        advice = "" if level is Level.OK else f"use the one of Spark {spark_version}"
         return Finding("jars", level, found, advice)
     return Finding(
         "jars",
@@ -269,7 +270,7 @@ def placement_of(
     partitions: int,
     partition_for: Callable[[bytes, int], int],
 ) -> Placement:
-    """How many of the records are where Kafka's partitioner puts their keys."""
+    """Return how many records are in the partition where Kafka's partitioner puts their keys."""
     keys = misplaced = 0
     example = ""
     for record in records:
@@ -283,17 +284,17 @@ def placement_of(
 
 
 def placed(store: str, found: Placement) -> Finding:
-    """Whether the keys of a store can be looked up by their partition."""
+    """Report whether the keys of a store can be looked up by their partition."""
     subject = f"keys of {store}"
     if not found.misplaced:
-        return Finding(subject, Level.OK, f"{found.keys} looked at, all in their partitions")
+        return Finding(subject, Level.OK, f"{found.keys} checked, all in their partitions")
     return Finding(
         subject,
         Level.WARNING,
         f"{found.misplaced} of {found.keys} in another partition ({found.example})",
-        "who produces the input does not use murmur2 (librdkafka: partitioner=murmur2_random), or "
-        "a partitioner of its own: reads are right, joins with topics that were written otherwise "
-        "are not",
+        "the producer of the input does not use murmur2 (librdkafka: partitioner=murmur2_random), "
+        "or uses a custom partitioner: reads are correct, joins with topics that were partitioned "
+        "otherwise are not",
     )
 
 

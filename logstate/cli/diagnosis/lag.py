@@ -1,4 +1,4 @@
-"""``logstate lag``: how far an application is behind."""
+"""``logstate lag``: print the lag of an application."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def lag(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """How far each partition that an application reads is behind, by what it has committed.
+    """Print the lag of each partition that an application reads, by its committed offsets.
 
-    Counts offsets: the markers of transactions are among them, so a partition of the application's
-    own topics may stay at 1 or 2 with nothing left to read. It need not run; nothing is changed.
+    Offsets include transaction markers, so the lag of the application's own topics may stay at 1 or
+    2 with nothing left to read. It need not run; nothing is changed.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)

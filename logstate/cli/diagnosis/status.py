@@ -1,4 +1,4 @@
-"""``logstate status``: who runs an application, which tasks, in what stage, how far behind."""
+"""``logstate status``: list the instances and tasks of an application, with stages and lag."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logstate.kafka.group_offsets import committed_offsets
 from logstate.topics.committed_lag import CommittedLag, committed_lags
 from logstate.topics.manifest_changes import Manifest
 
-#: exit status where a task runs nowhere, an instance fell silent, or nobody tells of itself
+#: exit status if a task does not run, an instance is silent, or no instance announces itself
 NOT_ALL_RUNS = 5
 
 
@@ -29,11 +29,11 @@ def status(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Who runs an application: its instances, their tasks and stages, and how far behind it is.
+    """List the instances of an application, their tasks and stages, and its lag.
 
-    Instances that answer queries (serve=, --serve) tell of themselves in a topic; others are not
-    seen. The lag is that of what was committed. A look takes one to five seconds; nothing is
-    changed. Ends with status 5 where a task runs nowhere, an instance fell silent, or none is seen.
+    Only instances that answer queries (serve=, --serve) announce themselves in a topic and are
+    listed. The lag is that of the committed offsets. Takes one to five seconds; nothing is changed.
+    Ends with status 5 if a task does not run, an instance is silent, or none is listed.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)
@@ -63,7 +63,7 @@ def all_runs(seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo]) -> bool:
 def as_plain_data(
     seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo], behind: Sequence[CommittedLag]
 ) -> dict[str, Any]:
-    """For programs."""
+    """Return the status as data for JSON."""
     return {
         "instances": [
             {
@@ -97,7 +97,7 @@ def _print(
         _print_tasks(tasks)
     else:
         print_text(
-            "No instance tells of itself: none runs, or none that answers queries (--serve)."
+            "No instance announces itself: none runs, or none that answers queries (--serve)."
         )
     print_text(f"{sum(one.lag for one in behind):,} behind in {len(behind)} partitions")
 

@@ -1,4 +1,4 @@
-"""How a comparison of two topologies is told, and the status that it ends with."""
+"""Print a comparison of two topologies, and map it to an exit status."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ STATUS: Final = {Verdict.SAME: 0, Verdict.COMPATIBLE: 0, Verdict.DECISION: 3, Ve
 
 
 def print_changes(changes: Iterable[Change]) -> None:
-    """As a table, the worst first."""
+    """Print changes as a table, the worst first."""
     found = sorted(changes, key=lambda change: -change.verdict)
     if not found:
-        print_text("same: nothing that is stored is read differently")
+        print_text("same: all stored data is read as before")
         return
     table = Table("verdict", "what", "part", "stored", "declared", "meaning", show_lines=True)
     for change in found:
@@ -29,6 +29,6 @@ def print_changes(changes: Iterable[Change]) -> None:
 
 
 def for_programs(changes: Iterable[Change]) -> dict[str, Any]:
-    """As JSON-able data."""
+    """Return changes as data for JSON."""
     found = list(changes)
     return {"verdict": str(worst(found)), "changes": previews.as_plain_data(found)}

@@ -1,4 +1,4 @@
-"""What several commands are given, each named and explained in one place."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stopped = Annotated[str, typer.Argument(help="Of the application; it must not ru
 Bootstrap = Annotated[str, typer.Option(help="host:port,... of the brokers.")]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option(help="File with settings of the client, a line each: security.protocol=SSL"),
+    typer.Option(help="File with client settings, one per line: security.protocol=SSL"),
 ]
 Target = Annotated[
     str,
@@ -29,5 +29,5 @@ Forget = Annotated[
 ]
 Registry = Annotated[
     str | None,
-    typer.Option(help="URL of the schema registry, where it is not the one the application has."),
+    typer.Option(help="URL of the schema registry, if it is not that of the application."),
 ]

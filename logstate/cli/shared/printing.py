@@ -1,10 +1,10 @@
-"""How commands print what they found: as text and tables, and as JSON for programs.
+"""Print the results of commands: as text and tables, and as JSON for programs.
 
 Results go to standard output, progress and errors to standard error.
 
 Keys, values, and names come from topics that anyone may write to. A terminal obeys the control
-characters in them: they could clear the screen, change its title, or hide a row. So everything that
-is printed goes through this module, which writes such characters as escapes.
+characters in them: they could clear the screen, change its title, or hide a row. So all output goes
+through this module, which escapes such characters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""The text in one line, with what a terminal would obey or could not show as escapes.
+    r"""Return the text in one line, with control and unprintable characters escaped.
 
     >>> print(printable("caf\u00e9\x1b[2J\n"))
     café\x1b[2J\n
@@ -41,7 +41,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def print_text(text: object = "", *, end: str = "\n", is_error: bool = False) -> None:
-    """Print text at once; its lines stay lines.
+    """Print text at once; its line breaks are kept.
 
     ``is_error`` prints to standard error.
     """
@@ -50,7 +50,7 @@ def print_text(text: object = "", *, end: str = "\n", is_error: bool = False) ->
 
 
 class _Printable:
-    """What rich renders of a table, without the control characters of its cells."""
+    """The rendered cells of a table, without control characters."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -61,18 +61,18 @@ class _Printable:
 
 
 def print_table(table: Table) -> None:
-    """A table, as wide as the terminal."""
+    """Print a table, as wide as the terminal."""
     width = None if sys.stdout.isatty() else _WIDTH
     Console(width=width).print(_Printable(table), markup=False)
 
 
 def print_json(value: object) -> None:
-    """One line, which the reader of a pipe gets at once: the next may come much later."""
+    """Print one line, and flush it: the next line may come much later."""
     print(json_text(value), flush=True)
 
 
 def json_text(value: object) -> str:
-    """A value as JSON, which has no numbers for NaN and infinity: they become texts.
+    """Return a value as JSON. NaN and infinity, which JSON does not have, become strings.
 
     They are named as in Protobuf's JSON: "NaN", "Infinity", and "-Infinity".
 
@@ -86,7 +86,7 @@ def json_text(value: object) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Plain data with texts in place of the numbers that JSON does not have."""
+    """Return plain data with strings in place of the numbers that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
@@ -97,6 +97,6 @@ def finite(value: Any) -> Any:
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
-    """End with an error of one sentence, without a traceback."""
+    """Exit with an error message of one sentence, without a traceback."""
     print_text(f"logstate: {message}", is_error=True)
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""Records as people read them: keys, values and windows decoded, times as dates."""
+"""Records for display: keys, values and windows decoded, times as dates."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Shown(NamedTuple):
     timestamp_ms: int
     key: Any
     value: Any
-    #: start and end in ms; None without a window, the end None where it is not known
+    #: start and end in ms; None without a window, the end None if it is unknown
     window: tuple[int, int | None] | None
-    #: of key and value, as described or as guessed
+    #: of key and value, from a description or guessed
     formats: tuple[str, str]
     is_tombstone: bool
 
     def as_plain_data(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the record as data for JSON."""
         key_format, value_format = self.formats
         found = {
             "topic": self.topic,
@@ -53,7 +53,7 @@ class Shown(NamedTuple):
 
 
 class RecordReader:
-    """Decodes what one topic holds. ``log`` None: keys and values are by their descriptions."""
+    """Decodes the records of one topic. ``log`` None: key and value by their descriptions."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RecordReader:
         self._value = _reading(value, registry)
 
     def shown(self, record: FetchedRecord) -> Shown:
-        """A record; a part that does not decode says so in its place."""
+        """Decode a record; a part that cannot be decoded is marked."""
         key, value = record.key(), record.value()
         key_format, shown_key, window = self._key_and_window(key)
         value_format, shown_value = ("none", None) if value is None else self._value(value)
@@ -87,18 +87,18 @@ class RecordReader:
         )
 
     def _key_and_window(self, key: bytes | None) -> tuple[str, Any, tuple[int, int | None] | None]:
-        """The key's format, the key, and its window."""
+        """Return the key's format, the key, and its window."""
         if key is None:
             return "none", None, None
         tail = TAIL_BYTES.get(self._layout, 0)
         if len(key) < tail:
-            told = f"windowed, not readable: {tail} bytes of a window were expected behind the key"
-            return told, guessed(key).value, None
+            name = f"windowed, not readable: expected {tail} bytes of a window after the key"
+            return name, guessed(key).value, None
         return *self._key(inner_key(self._layout, key)), window_of(self._layout, key, self._size_ms)
 
 
 def _layout_of_key(key: Description | None) -> str:
-    """Of a topic that is no changelog: windows are told by the serde of its keys alone."""
+    """Return the layout for a topic that is not a changelog: only its key serde determines it."""
     return WINDOWED.get((key or {}).get("format", ""), "plain")
 
 
@@ -112,7 +112,7 @@ def _reading(description: Description | None, registry: Mapping[str, str] | None
             return name, decode(data)
         except LogstateError as error:
             return f"{name}, not readable: {error}", guessed(data).value
-        except Exception as error:  # noqa: BLE001  whatever a decoder says of bytes of others
+        except Exception as error:  # noqa: BLE001  a decoder may raise anything for unknown bytes
             return f"{name}, not readable: {error}", guessed(data).value
 
     return read
@@ -124,7 +124,7 @@ def _guess(data: bytes) -> tuple[str, Any]:
 
 
 def in_words(value: Any) -> str:
-    """A value in one line: text without quotes, everything else as JSON."""
+    """Return a value in one line: text without quotes, everything else as JSON."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):
@@ -136,7 +136,7 @@ def in_words(value: Any) -> str:
 
 
 def date_of(time_ms: int | None) -> str:
-    """An event time for people, in UTC.
+    """Return an event time for people, in UTC.
 
     >>> date_of(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
@@ -151,5 +151,5 @@ def date_of(time_ms: int | None) -> str:
 
 
 def window_in_words(window: tuple[int, int | None] | None) -> str:
-    """``[start, end]`` as dates; nothing without one."""
+    """Return ``[start, end]`` as dates; empty without a window."""
     return "" if window is None else f"[{date_of(window[0])}, {date_of(window[1])}]"

@@ -1,6 +1,6 @@
-"""What an application has stored, as commands read it: manifest, cuts, and logs up to them.
+"""Read what an application has stored, for commands: manifest, cuts, and logs up to them.
 
-All is read from outside: committed records only, no group is joined, nothing is written.
+All reads are from outside: committed records only, without joining the group or writing.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ class StoredLog(NamedTuple):
 
 
 class LogAtCut(NamedTuple):
-    """One partition of it, up to what the newest commit of its task names."""
+    """One partition of a changelog, up to the position in the newest commit of its task."""
 
     partition: TopicPartition
     start: int
     end: int
-    #: the store's stream time there; None where the cut does not know it
+    #: the store's stream time there; None if the cut does not contain it
     clock_ms: int | None
 
 
 def stored_by(settings: Settings, application_id: str) -> Stored:
-    """What the application wrote of itself. Raises TopicError where it never ran."""
+    """Return the stored records of an application. Raises TopicError if it never ran."""
     partition = TopicPartition(cuts_topic(application_id), 0)
     try:
         found = latest_values(settings, partition)
@@ -86,7 +86,7 @@ def _never_ran(application_id: str) -> TopicError:
 
 
 def stored_log(settings: Settings, stored: Stored, store: str) -> StoredLog:
-    """The changelog of a store. Raises ConfigError where there is none, or no such store."""
+    """Return the changelog of a store. Raises ConfigError without store or changelog."""
     stores: Mapping[str, Entry] = stored.manifest["stores"]
     if store not in stores:
         raise ConfigError(
@@ -98,20 +98,20 @@ def stored_log(settings: Settings, stored: Stored, store: str) -> StoredLog:
     if topic is None:
         raise ConfigError(
             f"store {store!r} has no changelog: its rows are local, and only the instance that has"
-            " them can be asked (docs/queries.md)"
+            " them can be queried (docs/queries.md)"
         )
     found = log_topics(settings, [topic])[topic]
     known = entry.get("changelog_topic_id")
     if known and known != found.topic_id:
         raise RestoreError(
-            f"{topic!r} was deleted and created again since the application started: what its cut"
-            " names means nothing in it. Start the application, and ask again"
+            f"{topic!r} was deleted and created again since the application started: the positions"
+            " of its cut mean nothing in it. Start the application, and try again"
         )
     return log_of_entry(store, entry, topic, found.partitions)
 
 
 def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> StoredLog:
-    """A changelog as its entry in the manifest describes it."""
+    """Return a changelog as its entry in the manifest describes it."""
     key, size_ms = entry.get("key"), entry.get("window_size_ms")
     layout = layout_of(str(entry["kind"]), str((key or {}).get("format", "")))
     if key is not None and key.get("format") in WINDOWED:
@@ -124,18 +124,18 @@ def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> Stored
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``: did you mean ...?``, where one of the known names is near."""
+    """Return ``(did you mean ...?)`` if one of the known names is similar."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def logs_at_cut(settings: Settings, stored: Stored, log: StoredLog) -> list[LogAtCut]:
-    """Every partition of a changelog, to be read up to the newest commit of its task.
+    """Return every partition of a changelog, to be read up to the newest commit of its task.
 
-    Raises RestoreError where records are there and no commit says which of them count.
+    Raises RestoreError if there are records and no commit contains the position of their end.
     """
     partitions = [TopicPartition(log.topic, number) for number in range(log.partitions)]
-    # Before the commits: what is in the log by now was committed with some of them.
+    # Before the commits: records in the log at this time were committed with one of them.
     bounds = log_bounds(settings, partitions)
     inputs = log.entry.get("source_topics") or ()
     if not inputs:
@@ -144,10 +144,10 @@ def logs_at_cut(settings: Settings, stored: Stored, log: StoredLog) -> list[LogA
     committed = committed_offsets(settings, stored.application_id, asked)
     found = []
     for tp in partitions:
-        told = {topic: committed.get(TopicPartition(topic, tp.partition)) for topic in inputs}
+        offsets = {topic: committed.get(TopicPartition(topic, tp.partition)) for topic in inputs}
         task = TaskId(int(log.entry["sub_topology"]), tp.partition)
         record = stored.cuts.get(cut_key(task))
-        commit = commit_of_task({t: one for t, one in told.items() if one is not None}, record)
+        commit = commit_of_task({t: one for t, one in offsets.items() if one is not None}, record)
         end = commit.positions.get(tp.topic)
         if end is None:
             _check_empty(settings, stored, tp, bounds[tp])
@@ -160,21 +160,21 @@ def logs_at_cut(settings: Settings, stored: Stored, log: StoredLog) -> list[LogA
 def _check_empty(
     settings: Settings, stored: Stored, partition: TopicPartition, bounds: LogBounds
 ) -> None:
-    """By a look: what is there may be no more than what was aborted."""
+    """Read records to check: a log may contain only aborted ones."""
     start, end = bounds.start, bounds.stable_end
     if any(read_log(settings, partition, start=start, end=end, may_skip=True)):
         raise RestoreError(
-            f"{partition}: no commit of {stored.application_id!r} says where its state ends, though"
-            " the changelog has records: offsets of its inputs were reset, or last committed by"
-            " another library. Let the application commit once, and ask again; `logstate tail`"
-            " shows the records themselves"
+            f"{partition}: the changelog has records, but no commit of {stored.application_id!r}"
+            " contains the position where its state ends: offsets of its inputs were reset, or last"
+            " committed by another library. Let the application commit once, and try again;"
+            " `logstate tail` shows the records themselves"
         )
 
 
 def rows_of_key(
     settings: Settings, log: StoredLog, at: LogAtCut, is_it: Any
 ) -> Iterator[FetchedRecord]:
-    """The newest record of each row of a key in one partition, of those that the store shows."""
+    """Yield the newest record of each row of a key in one partition, without expired rows."""
     batches = read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True)
     records = chain.from_iterable(map(as_stored(log.entry), batches))
     oldest = oldest_shown(log.entry, log.layout)
@@ -187,7 +187,7 @@ def rows_of_key(
 def newest_of_key(
     records: Iterable[FetchedRecord], log: StoredLog, is_it: Any
 ) -> dict[bytes, FetchedRecord]:
-    """The newest record of each row of a key, deletions too; of versions the one of now. Pure."""
+    """Return the newest record of each row of a key, deletions too; of versions, the latest."""
     newest: dict[bytes, FetchedRecord] = {}
     is_versioned = traits_of(log.entry["kind"]).is_versioned
     history_ms = history_ms_of(log.entry) if is_versioned else None
@@ -196,12 +196,12 @@ def newest_of_key(
         if is_versioned:
             clock_ms = max(clock_ms, _time(record))  # every key moves it
             if history_ms is not None and _time(record) < clock_ms - history_ms:
-                continue  # it came too late for the store, which refused it
+                continue  # it was too old for the store, which refused it
         row = record.key()
         if row is None or not is_it(inner_key(log.layout, row)):
             continue
         if is_versioned and row in newest and _time(record) < _time(newest[row]):
-            continue  # a version of the past that came late
+            continue  # an older version that came late
         newest[row] = record
     return newest
 

@@ -1,4 +1,4 @@
-"""What an application has stored, as commands look at it: its manifest, its local state."""
+"""Access what an application has stored, for commands: its manifest and its local state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_manifest(
     command_config: Path | None,
     use: Callable[[Admin, Manifest | None], T],
 ) -> T:
-    """What ``use`` makes of the manifest that was written last, None where there is none."""
+    """Call ``use`` with the manifest that was written last, or None if there is none."""
     cluster = cluster_of(bootstrap, command_config)
     admin = cluster.admin()
     try:
@@ -38,7 +38,7 @@ def with_manifest(
 
 
 def manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest | None:
-    """The manifest that was written last, None where there is none; raises RestoreError."""
+    """Return the manifest that was written last, or None; raises RestoreError."""
     log = ManifestLog(application_id, cluster, admin, SystemClock())
     try:
         found = run_steps(log.new_manifests(lambda: False))
@@ -47,16 +47,16 @@ def manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest
         run_steps(log.close())
 
 
-def topics_of_namesakes(
+def topics_of_other_applications(
     application_id: str,
     admin: Admin,
     topics: Iterable[str],
     manifest_of: Callable[[str], Manifest | None],
 ) -> dict[str, str]:
-    """Those of ``topics`` that another application keeps its state in -> the id of that one.
+    """Return those of ``topics`` in which another application keeps its state -> its id.
 
     ``shop-eu-total-changelog`` may belong to ``shop`` or to ``shop-eu``. ``manifest_of`` reads the
-    manifest of an application, and is asked only about ids that such a topic can have.
+    manifest of an application, and is called only for ids that such a topic can have.
     """
     wanted = set(topics)
     found: dict[str, str] = {}
@@ -69,45 +69,45 @@ def topics_of_namesakes(
 
 
 def cluster_of(bootstrap: str, command_config: Path | None) -> KafkaCluster:
-    """Clients with the settings of a file of ``name=value`` lines, where somebody answers."""
+    """Return clients with the settings of a ``name=value`` file; raises if no broker answers."""
     settings = client_settings(command_config)
     check_answered({"bootstrap.servers": bootstrap, **settings})
     return KafkaCluster(bootstrap, settings, client_id="logstate")
 
 
 def client_settings(path: Path | None) -> dict[str, str]:
-    """What a file of ``name=value`` lines says, but for the address, which is ``--bootstrap``."""
+    """Return the settings of a ``name=value`` file, except the address (``--bootstrap``)."""
     if path is None:
         return {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise ConfigError(f"--command-config {path} cannot be read: {error.strerror}") from error
-    told = (line.strip() for line in lines)
-    named = dict(pair(line) for line in told if line and not line.startswith("#"))
+    stripped = (line.strip() for line in lines)
+    named = dict(pair(line) for line in stripped if line and not line.startswith("#"))
     return {name: value for name, value in named.items() if name != "bootstrap.servers"}
 
 
 def registry_settings(url: str | None) -> dict[str, str]:
-    """Of a schema registry; nothing where the application's own is meant."""
+    """Return the settings of a schema registry; empty for the application's own."""
     return {} if url is None else {"url": url}
 
 
 def pair(text: str) -> tuple[str, str]:
-    """``name=value``; an error shows neither, for the value may be a secret."""
+    """Parse ``name=value``; an error shows neither, because the value may be a secret."""
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise ConfigError("write NAME=VALUE; what was given has no '=', or no name before it")
+        raise ConfigError("expected NAME=VALUE, but it has no '=' or no name before it")
     return name.strip(), value.strip()
 
 
 def decisions(renamed: Iterable[str] | None, forget: Iterable[str] | None) -> MigrationOptions:
-    """What options of a command say about stored names."""
+    """Return the options of a command about stored names."""
     return MigrationOptions(dict(map(pair, renamed or ())), frozenset(forget or ()))
 
 
 def target(text: str) -> Target:
-    """Where inputs begin: ``earliest``, ``latest``, an offset, or a time (local without a zone)."""
+    """Parse where inputs begin: ``earliest``, ``latest``, an offset, or a time (default: local)."""
     if text == "earliest":
         return "earliest"
     if text == "latest":
@@ -118,32 +118,32 @@ def target(text: str) -> Target:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f"--to {text!r} is neither 'earliest' nor 'latest', an offset, or a time such as"
+            f"--to {text!r} is not 'earliest', 'latest', an offset, or a time such as"
             " 2026-01-31T12:00"
         ) from None
     return At(int(moment.timestamp() * 1000))
 
 
 def task_directories(state_dir: Path | None, application_id: str) -> list[str]:
-    """Directories of tasks, as many as there are.
+    """Return the directories of the tasks.
 
-    Raises ConfigError where one was named that the application has never used.
+    Raises ConfigError for a state directory that the application has never used.
     """
     if state_dir is None:
         return []
     if not (state_dir / application_id).is_dir():
         raise ConfigError(
-            f"--state-dir {state_dir}: there is no directory {application_id!r} in it, so the local"
-            f" state of application {application_id!r} is elsewhere, or on another machine. Give"
-            " the state_dir of its Application, or leave --state-dir out: state that is left is"
-            " found stale by the next start. Nothing was changed"
+            f"--state-dir {state_dir} has no directory {application_id!r}, so the local state of"
+            f" application {application_id!r} is in another directory, or on another machine. Give"
+            " the state_dir of its Application, or leave --state-dir out: the next start detects"
+            " stale state. Nothing was changed"
         )
     with StateDirectory(state_dir, application_id) as directory:
         return [str(directory.path / str(task)) for task in directory.tasks()]
 
 
 def delete_local_state(state_dir: Path | None, application_id: str) -> None:
-    """Delete them. Raises StateDirectoryError where an instance uses them."""
+    """Delete them. Raises StateDirectoryError if an instance uses them."""
     if state_dir is None or not (state_dir / application_id).is_dir():
         return
     with StateDirectory(state_dir, application_id) as directory:

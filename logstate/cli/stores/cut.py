@@ -1,4 +1,4 @@
-"""``logstate cut``: cuts of an application that are kept under a name."""
+"""``logstate cut``: manage named cuts of an application."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Name = Annotated[str, typer.Argument(help="Of the cut: letters, digits, - and _.
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
-app = typer.Typer(help="Cuts of an application that are kept under a name.", no_args_is_help=True)
+app = typer.Typer(help="Manage named cuts of an application.", no_args_is_help=True)
 
 
 @app.callback()
 def cut() -> None:
-    """Cuts of an application that are kept under a name."""
+    """Manage named cuts of an application."""
 
 
 @app.command("create")
@@ -43,12 +43,12 @@ def create(
     name: Name,
     bootstrap: Bootstrap,
     store: Annotated[
-        list[str] | None, typer.Option(help="Only this one; may be given several times.")
+        list[str] | None, typer.Option(help="Only this store; may be given several times.")
     ] = None,
     keep: Annotated[
         str | None,
         typer.Option(
-            metavar="30d|12h|45m", help="For how long it can be read; else until it is deleted."
+            metavar="30d|12h|45m", help="How long it can be read; by default until deleted."
         ),
     ] = None,
     across_repartitions: Annotated[
@@ -59,15 +59,15 @@ def create(
         ),
     ] = False,
     timeout: Annotated[
-        float, typer.Option(help="Seconds in which that has to succeed.", min=0)
+        float, typer.Option(help="Seconds in which --across-repartitions has to succeed.", min=0)
     ] = 30.0,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Keep the newest cut: copy what it covers of each store into topics that nothing compacts.
+    """Keep the newest cut: copy its records of each store to topics without compaction.
 
-    The application may run, and does not wait. The copies are as large as the changelogs. Cuts
-    whose time is over are deleted first. Spark reads it with the option cut (docs/spark.md).
+    The application may be running, and does not wait. The copies are as large as the changelogs.
+    Expired cuts are deleted first. Spark reads it with the option cut (docs/spark.md).
     """
     made = create_cut(
         bootstrap,
@@ -88,7 +88,7 @@ def list_(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """The cuts that are kept, oldest first."""
+    """List the named cuts, oldest first."""
     kafka = client_settings(command_config)
     cuts = list_cuts(bootstrap, application_id, kafka=kafka)
     incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
@@ -103,13 +103,13 @@ def list_(
 def show(
     application_id: ApplicationId,
     name: Annotated[
-        str, typer.Argument(help="Of the cut; latest-commit: the newest there is now.")
+        str, typer.Argument(help="Of the cut; latest-commit: the newest cut at this moment.")
     ],
     bootstrap: Bootstrap,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """What a cut covers; of the newest one, as text to be stored and given to Spark."""
+    """Show what a cut covers; for latest-commit, the text to store and to pass to Spark."""
     config = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     if name == "latest-commit":
         print_text(newest_cut(config, application_id))
@@ -124,13 +124,13 @@ def delete(
     bootstrap: Bootstrap,
     command_config: CommandConfig = None,
 ) -> None:
-    """Give up a cut, and what is kept of it."""
+    """Delete a cut and its copies."""
     delete_cut(bootstrap, application_id, name, kafka=client_settings(command_config))
     print_text(f"cut {name} of {application_id} is deleted")
 
 
 def seconds(number: float) -> datetime.timedelta:
-    """So many; raises ConfigError for what no timedelta has."""
+    """Return so many seconds; raises ConfigError if a timedelta cannot hold them."""
     try:
         return datetime.timedelta(seconds=number)
     except (OverflowError, ValueError):
@@ -140,7 +140,7 @@ def seconds(number: float) -> datetime.timedelta:
 
 
 def duration(text: str) -> datetime.timedelta:
-    """A number and its unit.
+    """Parse a number with its unit.
 
     >>> duration("36h")
     datetime.timedelta(days=1, seconds=43200)
@@ -152,7 +152,7 @@ def duration(text: str) -> datetime.timedelta:
         return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
     except OverflowError:
         raise ConfigError(
-            f"--keep {text!r} is longer than 36500d: leave it out, and the cut is kept until it is"
+            f"--keep {text!r} is longer than 36500d: leave it out to keep the cut until it is"
             " deleted"
         ) from None
 
@@ -167,8 +167,8 @@ def _show(found: NamedCut, *, as_json: bool) -> None:
         positions = found.cut.positions.get(kept.entry.get("changelog_topic", ""), {})
         for partition, end in kept.ends.items():
             position = positions.get(partition)
-            told = "" if position is None else f"{position:,}"
-            table.add_row(name, str(partition), told, f"{end:,}")
+            shown = "" if position is None else f"{position:,}"
+            table.add_row(name, str(partition), shown, f"{end:,}")
     print_table(table)
 
 
@@ -178,7 +178,7 @@ def _table(cuts: list[NamedCut], incomplete: list[str]) -> Table:
         taken, stores = _date(one.cut.taken_at_ms), ", ".join(one.stores)
         table.add_row(one.name, taken, _until(one), stores, f"{one.records:,}")
     for name in incomplete:
-        table.add_row(name, "", "being made, or left half made", "", "")
+        table.add_row(name, "", "being made, or incomplete", "", "")
     return table
 
 

@@ -1,4 +1,4 @@
-"""``logstate export``: the state of a store as parquet files."""
+"""``logstate export``: write the state of a store to parquet files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from logstate.cli.shared.stored_state import client_settings
 def export(
     application_id: ApplicationId,
     store: Annotated[str, typer.Argument(help="A store of it; `logstate stores` lists them.")],
-    to: Annotated[Path, typer.Option(help="FILE.parquet, or a directory: a file a partition.")],
+    to: Annotated[Path, typer.Option(help="FILE.parquet, or a directory: a file per partition.")],
     bootstrap: Bootstrap,
-    cut: Annotated[str, typer.Option(help="Or `latest`, or a cut as text.")] = LATEST_COMMIT,
+    cut: Annotated[str, typer.Option(help="Or `latest`, or the text of a cut.")] = LATEST_COMMIT,
     registry: Registry = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """The state of a store at one cut as parquet, by default as of each task's newest commit.
+    """Write the state of a store at one cut as parquet, by default at each task's newest commit.
 
-    Reads the changelog; the application need not run; nothing of it is changed. What was at the
-    place before is replaced when all is written, not sooner. Each file carries the cut that it is,
-    as `logstate.cut` in its metadata.
+    Reads the changelog; the application need not run, and is not changed. Existing output is
+    replaced only when everything is written. Each file contains its cut, as `logstate.cut` in its
+    metadata.
     """
     options: dict[str, Any] = {} if registry is None else {"schemaRegistry": registry}
     kafka = client_settings(command_config)
@@ -38,8 +38,8 @@ def export(
     files = write_parquet(table, to)
     rows = sum(files.values())
     if as_json:
-        told = [{"path": str(path), "rows": count} for path, count in files.items()]
-        found = {"application_id": application_id, "store": store, "rows": rows, "files": told}
+        listed = [{"path": str(path), "rows": count} for path, count in files.items()]
+        found = {"application_id": application_id, "store": store, "rows": rows, "files": listed}
         print_json({**found, "cut": table.cut})
     else:
         print_text(f"{rows:,} rows of {store!r} in {to}")

@@ -1,4 +1,4 @@
-"""``logstate get``: what a store has for one key, as of the newest commit."""
+"""``logstate get``: print the rows of one key of a store, at the newest commit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from logstate.cli.shared.stored_state import client_settings, registry_settings
 from logstate.contracts.partitioner import partition_of
 from logstate.serdes.described_keys import LookupKey, sought_key
 
-#: exit status where the store has nothing for the key
+#: exit status if the store has no row for the key
 NO_ROW = 6
 
 
@@ -39,7 +39,7 @@ def get(
     key: Annotated[
         str,
         typer.Argument(
-            help="As it looks: ada, -42, true; with fields as JSON; bytes also as 0x00. After `--`"
+            help="As it is printed: ada, -42, true; objects as JSON; bytes also as 0x00. After `--`"
             " a key that is also an option, such as --json."
         ),
     ],
@@ -48,11 +48,11 @@ def get(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """What a store has for one key, as of the newest commit of its task; every window of it.
+    """Print the rows of one key of a store, at the newest commit of its task; all of its windows.
 
-    Reads the changelog, up to one partition of it where the key's is known, so it takes as long as
-    that is large. The application need not run; nothing is changed. Ends with status 6 where the
-    store has nothing for the key.
+    Reads the changelog (one partition of it, if the key's is known), so it takes as long as that is
+    large. The application need not run; nothing is changed. Ends with status 6 if the store has no
+    row for the key.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     stored = stored_by(settings, application_id)
@@ -67,7 +67,7 @@ def get(
     elif found:
         _print(found)
     else:
-        print_text(f"Store {store!r} has nothing for {key!r}.")
+        print_text(f"Store {store!r} has no row for {key!r}.")
     raise typer.Exit(0 if found else NO_ROW)
 
 
@@ -78,7 +78,7 @@ def _rows(
     wanted: LookupKey,
     reader: RecordReader,
 ) -> list[Shown]:
-    """Of the first partition that has the key: a key lives in one."""
+    """Return the rows of the first partition that has the key: a key is in only one."""
     for at in _in_likely_order(logs_at_cut(settings, stored, log), wanted.data):
         found = [reader.shown(one) for one in rows_of_key(settings, log, at, wanted.is_it)]
         if found:
@@ -87,7 +87,7 @@ def _rows(
 
 
 def _in_likely_order(logs: list[LogAtCut], data: bytes | None) -> list[LogAtCut]:
-    """That of Kafka's own partitioner first; an application may have another one."""
+    """Sort the partition of Kafka's partitioner first; an application may have another one."""
     if data is None:
         return logs
     likely = partition_of(data, len(logs))

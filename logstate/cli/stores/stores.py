@@ -1,4 +1,4 @@
-"""``logstate stores``: what an application keeps, as its manifest tells."""
+"""``logstate stores``: list the stores of an application, from its manifest."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def stores(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """What an application keeps: its stores, their formats, and the changelogs that hold them.
+    """List the stores of an application, their formats, and their changelogs.
 
-    It need not run; nothing is changed. Spark reads what is in them (docs/spark.md).
+    It need not run; nothing is changed. Spark reads their contents (docs/spark.md).
     """
 
     def look(_: Admin, stored: Manifest | None) -> None:
@@ -46,7 +46,7 @@ def _cells(entry: Entry) -> list[str]:
 
 
 def _format(described: Any) -> str:
-    """The name of a serde's format, with that of the type where it has one."""
+    """Return the name of a serde's format, with that of its type if it has one."""
     if not isinstance(described, dict):
         return str(described)
     name = str(described.get("format", "unknown"))

@@ -1,4 +1,4 @@
-"""``logstate tail``: the records of a topic, or of a store's changelog, as people read them."""
+"""``logstate tail``: print the records of a topic, or of a store's changelog, decoded."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics, read_partition
 
-#: records that are shown where neither --limit nor --from-beginning says how many
+#: number of records without --limit and --from-beginning
 _LIMIT = 10
-#: offsets that are looked at first: markers and holes among them are no records
+#: number of offsets read first: transaction markers and gaps among them are not records
 _LEAST_SPAN = 64
 _BATCH = 1_000
 _POLL_S = 0.2
@@ -36,7 +36,7 @@ Settings = Mapping[str, str]
 
 
 class _Wanted(NamedTuple):
-    """What is read, and how."""
+    """The topic to read, with its decoder."""
 
     topic: str
     partitions: int
@@ -48,27 +48,27 @@ def tail(
     bootstrap: Bootstrap,
     application: Annotated[
         str | None,
-        typer.Option(help="Id of the application whose store, or whose own topic, it is."),
+        typer.Option(help="Id of the application that has the store or topic."),
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="The oldest first, not the newest only.")
+        bool, typer.Option("--from-beginning", help="Print from the oldest record on.")
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="End after so many records; 10 where nothing else is said."),
+        typer.Option(min=1, help="End after this many records; the default is the newest 10."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new records until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C.")
     ] = False,
     registry: Registry = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """The records of a topic or of a store's changelog; committed ones only, decoded.
+    """Print the records of a topic or of a store's changelog; committed ones only, decoded.
 
-    With --application, keys and values of its stores and of the topics between its parts are
-    decoded as it declared them, windows among them. Other topics are guessed at, and every part
-    says so. What does not decode is shown as it is. With --json, a line for each record.
+    With --application, keys, values and windows of its stores and of its internal topics are
+    decoded as it declared them. The formats of other topics are guessed, and marked as guessed.
+    Bytes that cannot be decoded are printed raw. With --json, a line for each record.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     wanted = _wanted(settings, name, application, registry_settings(registry))
@@ -119,8 +119,8 @@ def _topic_of(
         if entry["changelog_topic"] == name:
             log = log_of_entry(store, entry, name, partitions)
             return _Wanted(name, partitions, RecordReader(log, log.key, log.value, registry))
-    told: Mapping[str, Any] = between.get(name, {})
-    reader = RecordReader(None, told.get("key"), told.get("value"), registry)
+    formats: Mapping[str, Any] = between.get(name, {})
+    reader = RecordReader(None, formats.get("key"), formats.get("value"), registry)
     return _Wanted(name, partitions, reader)
 
 
@@ -129,7 +129,7 @@ def _partitions(settings: Settings, topic: str, hint: str) -> int:
         return log_topics(settings, [topic])[topic].partitions
     except TopicError as error:
         raise ConfigError(
-            f"there is no topic {topic!r} on {settings['bootstrap.servers']}"
+            f"topic {topic!r} does not exist on {settings['bootstrap.servers']}"
             + (hint or ". For the store of an application name it by --application")
         ) from error
 
@@ -144,7 +144,7 @@ def _read(
 def _newest(
     settings: Settings, bounds: Mapping[TopicPartition, LogBounds], limit: int
 ) -> list[FetchedRecord]:
-    """The last records of all partitions, by their times."""
+    """Return the last records of all partitions, by their times."""
     found: list[FetchedRecord] = []
     for partition, one in bounds.items():
         span, last = max(_LEAST_SPAN, 2 * limit), list[FetchedRecord]()
@@ -159,7 +159,7 @@ def _newest(
 
 
 def _merged(parts: Iterable[Iterator[FetchedRecord]]) -> Iterator[FetchedRecord]:
-    """All partitions by time, as far as each is in the order of its times."""
+    """Merge the partitions by time, as far as each is in the order of its times."""
     return heapq.merge(*parts, key=_place)
 
 
@@ -173,9 +173,9 @@ def _followed(consumer: LogConsumer, ends: Mapping[TopicPartition, int]) -> Iter
         polled = consumer.poll(_BATCH, _POLL_S)
         for partition, position in polled.out_of_range.items():
             raise TopicError(
-                f"{partition} has no offset {position} any more: what was not shown yet was deleted"
-                " by retention, or the topic was deleted and created again. Start anew to go on"
-                " with what there is"
+                f"{partition} does not have offset {position} any more: records that were not shown"
+                " yet were deleted by retention, or the topic was deleted and created again. Start"
+                " again to continue with the records that exist"
             )
         for records in polled.records.values():
             yield from records

@@ -66,7 +66,7 @@ class Bench:
 
 def create(shelf: CutCatalog, name: str, maker: bytes, expires_at_ms: int | None = None) -> None:
     """Make a cut of two stores, as ``create_cut`` does: every record has the maker's name."""
-    shelf.give_up_expired()
+    shelf.delete_expired()
     topics = [cut_copy_topic(SHOP, name, store) for store in ("spend", "visits")]
     with shelf.making(name) as making:
         ids = making.create_topics([NewTopic(topic, 1, -1, {}) for topic in topics])

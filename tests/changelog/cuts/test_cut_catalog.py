@@ -28,7 +28,7 @@ from tests.changelog.cuts.makers import SHOP, Bench, create
 CLAIM = cut_claim_topic(SHOP, "x")
 COPY = cut_copy_topic(SHOP, "x", "spend")
 OTHER = cut_copy_topic(SHOP, "x", "visits")
-TAKEN = "is being made by somebody else, or whoever made it died.*`logstate cut delete shop x`"
+TAKEN = "is being made by another process, or its maker died.*`logstate cut delete shop x`"
 
 
 class InterruptedMakerError(Exception):
@@ -67,7 +67,7 @@ def test_a_claim_is_there_while_a_cut_is_made_and_gone_when_it_is_complete() -> 
     with bench.shelf.making("x"), pytest.raises(ConfigError, match=TAKEN):
         create(bench.shelf, "x", b"bob")
     assert bench.topics_of("x") == [CLAIM]
-    bench.shelf.give_up("x")
+    bench.shelf.abandon("x")
     create(bench.shelf, "x", b"ada")
 
     assert bench.makers_of("x") == {b"ada"}
@@ -99,17 +99,17 @@ def test_a_maker_that_died_leaves_what_is_no_cut_and_a_delete_removes_it() -> No
         with pytest.raises(ConfigError, match=TAKEN):
             create(bench.shelf, "x", b"ada")
         assert bench.topics_of("x") == left
-        bench.shelf.give_up("x")
+        bench.shelf.abandon("x")
         assert bench.topics_of("x") == []
         with pytest.raises(ConfigError, match=r"has no cut 'x'; it has \[\]"):
-            bench.shelf.give_up("x")
+            bench.shelf.abandon("x")
 
 
 def test_what_is_left_of_another_name_that_begins_alike_stays() -> None:
     bench = Bench()
     create(bench.shelf, "x-2", b"ada")
     create(bench.shelf, "x", b"ada")
-    bench.shelf.give_up("x")
+    bench.shelf.abandon("x")
 
     assert bench.makers_of("x-2") == {b"ada"}
 
@@ -122,7 +122,7 @@ def test_a_claim_whose_answer_was_lost_is_somebody_elses_until_it_is_deleted() -
     with pytest.raises(ConfigError, match=TAKEN):
         create(bench.shelf, "x", b"ada")
 
-    bench.shelf.give_up("x")
+    bench.shelf.abandon("x")
     create(bench.shelf, "x", b"ada")
     assert bench.makers_of("x") == {b"ada"}
 
@@ -148,7 +148,9 @@ def test_topics_that_are_there_before_they_are_made_are_somebody_elses() -> None
     bench = Bench()
     bench.cluster.faults.add(Fault("create_topics"))  # of the claim
     bench.cluster.faults.add(Fault("create_topics", RetriableError("lost"), is_carried_out=True))
-    with pytest.raises(RestoreError, match=r"'shop-logstate-cut.x.spend.rows'\] were there when"):
+    with pytest.raises(
+        RestoreError, match=r"'shop-logstate-cut.x.spend.rows'\] already existed when"
+    ):
         create_after_a_lost_answer(bench)
     assert bench.topics_of("x") == []
 
@@ -157,14 +159,14 @@ def test_a_maker_whose_claim_was_deleted_is_told_so_whatever_it_failed_of() -> N
     bench = Bench()
     gone = BrokerError(f"topic {COPY!r} does not exist")
     with pytest.raises(RestoreError, match=f"its claim, the topic '{CLAIM}', was deleted") as told:
-        fail_of(bench, gone, before=lambda: bench.shelf.give_up("x"))
+        fail_of(bench, gone, before=lambda: bench.shelf.abandon("x"))
     assert told.value.__cause__ is gone
     assert bench.topics_of("x") == []
 
 
 def test_a_cut_whose_claim_was_deleted_is_not_there_for_a_moment() -> None:
     bench = Bench()
-    with pytest.raises(RestoreError, match="was deleted while it was made"):
+    with pytest.raises(RestoreError, match="was deleted while the cut was being made"):
         complete_without_a_claim(bench)
     assert named_cuts_topic(SHOP) not in bench.cluster.topics
     assert bench.topics_of("x") == []
@@ -185,7 +187,7 @@ def test_a_maker_that_lost_its_claim_deletes_its_own_copies_and_nothing_of_the_n
         bench.cluster.recreate_topic(CLAIM)
         bench.cluster.recreate_topic(OTHER)
 
-    with pytest.raises(RestoreError, match="was deleted while it was made"):
+    with pytest.raises(RestoreError, match="was deleted while the cut was being made"):
         fail_of(bench, BrokerError("no disk"), before=begin_the_next)
     assert bench.topics_of("x") == [CLAIM, OTHER]
 
@@ -198,12 +200,12 @@ def test_copies_of_the_next_maker_are_not_taken_for_those_that_were_just_made() 
     def slowly(topics: Sequence[NewTopic]) -> set[str]:
         made = create_topics(topics)
         if COPY in made:
-            bench.shelf.give_up("x")
+            bench.shelf.abandon("x")
             create(bench.shelf, "x", b"bob")
         return made
 
     shelf.admin.create_topics = slowly  # type: ignore[method-assign]
-    with pytest.raises(RestoreError, match="was deleted while it was made"):
+    with pytest.raises(RestoreError, match="was deleted while the cut was being made"):
         create(shelf, "x", b"ada")
     assert bench.makers_of("x") == {b"bob"}
 
@@ -235,8 +237,8 @@ def test_a_cut_is_complete_though_its_claim_cannot_be_deleted(
 
     assert list(bench.cuts()) == ["x"]
     assert bench.shelf.incomplete() == []
-    assert f"the topic {CLAIM} is left of its making: not allowed" in caplog.text
-    bench.shelf.give_up("x")
+    assert f"its claim topic {CLAIM} could not be deleted: not allowed" in caplog.text
+    bench.shelf.abandon("x")
     assert bench.topics_of("x") == []
 
 
@@ -250,10 +252,10 @@ def test_what_cannot_be_given_up_is_told_beside_the_reason_why_it_had_to_be(
         create(bench.shelf, "x", b"ada")
 
     assert (
-        "cut 'x' of shop: what was begun of it is left: not allowed. `logstate cut delete shop x`"
+        "cut 'x' of shop: its incomplete topics could not be deleted: not allowed. `logstate cut"
         in caplog.text
     )
-    bench.shelf.give_up("x")
+    bench.shelf.abandon("x")
     assert bench.topics_of("x") == []
 
 
@@ -268,10 +270,10 @@ def test_an_expired_cut_that_somebody_else_is_at_stays_until_it_is_deleted_by_na
         create(bench.shelf, "y", b"ada")
 
     assert list(bench.cuts()) == ["x", "y"]
-    assert f"cut 'x' of shop: its time is over, and it is not deleted, because {CLAIM}" in (
+    assert f"cut 'x' of shop: it is expired, but was not deleted, because the topic {CLAIM}" in (
         caplog.text
     )
-    bench.shelf.give_up("x")
+    bench.shelf.abandon("x")
     assert bench.topics_of("x") == []
     assert list(bench.cuts()) == ["y"]
 
@@ -312,7 +314,7 @@ def test_a_claim_that_stays_unknown_was_deleted() -> None:
         return made
 
     shelf.admin.create_topics = gone  # type: ignore[method-assign]
-    with pytest.raises(TopicError, match="were made and are not there after 20 s"):
+    with pytest.raises(TopicError, match="were created, but do not exist after 20 s"):
         create(shelf, "x", b"ada")
     assert bench.topics_of("x") == []
 
@@ -327,7 +329,7 @@ def test_a_topic_of_others_that_a_forged_record_names_is_not_deleted() -> None:
     }
     bench.shelf.write("x", NamedCut("x", 0, None, CutValue({}), forged))
 
-    bench.shelf.give_up("x")
+    bench.shelf.abandon("x")
 
     assert "payments" in bench.cluster.topics
     assert COPY not in bench.cluster.topics
@@ -340,6 +342,6 @@ def test_a_cut_whose_record_is_damaged_can_be_deleted_and_not_made() -> None:
     shelf = replace(bench.shelf, damaged=lambda: damaged)
     with pytest.raises(RestoreError, match="is damaged"), shelf.making("x"):
         pass
-    shelf.give_up("x")
+    shelf.abandon("x")
     topic = named_cuts_topic(SHOP)
     assert [(one.key(), one.value()) for one in bench.cluster.records(topic)] == [(b"x", None)]

@@ -26,7 +26,7 @@ def bob(shelf: CutCatalog) -> None:
 
 
 def delete(shelf: CutCatalog) -> None:
-    shelf.give_up("x")
+    shelf.abandon("x")
 
 
 def with_an_expired_cut() -> Bench:
@@ -94,7 +94,7 @@ def check_deleted_meanwhile(maker: Actor, bench: Bench) -> None:
 
 def check_free_after_a_delete(bench: Bench) -> None:
     if bench.topics_of("x"):
-        bench.shelf.give_up("x")
+        bench.shelf.abandon("x")
     assert bench.topics_of("x") == []
     create(bench.shelf, "x", b"cy")
     assert maker_of(bench) == b"cy"
@@ -132,18 +132,18 @@ def test_two_makers_and_a_delete_leave_a_whole_cut_or_what_can_be_deleted(seed: 
     done = [actor.is_done for actor in actors]
     if "x" in bench.cuts():
         assert done[(b"ada", b"bob").index(maker_of(bench) or b"")]
-        bench.shelf.give_up("x")
+        bench.shelf.abandon("x")
     check_free_after_a_delete(bench)
 
 
 def test_a_cut_that_is_made_while_another_of_its_name_expires_is_whole_or_refused() -> None:
     steps = steps_of(with_an_expired_cut, ada)
-    of_expiry = steps_of(with_an_expired_cut, CutCatalog.give_up_expired)
+    of_expiry = steps_of(with_an_expired_cut, CutCatalog.delete_expired)
 
     for first, second in product(range(steps + 1), range(of_expiry + 1)):
         for order in ([0] * first + [1] * second, [1] * second + [0] * first):
             bench = with_an_expired_cut()
-            maker, other = Actor(bench, ada), Actor(bench, CutCatalog.give_up_expired)
+            maker, other = Actor(bench, ada), Actor(bench, CutCatalog.delete_expired)
             act_by_turns([maker, other], order)
 
             assert other.is_done, order

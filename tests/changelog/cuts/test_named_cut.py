@@ -84,7 +84,7 @@ def test_a_cut_of_a_newer_version_is_refused() -> None:
 @pytest.mark.parametrize("name", ["", "-x", "a.b", "a b", "latest", "x" * 81, '{"t": {"0": 1}}'])
 def test_a_name_is_no_word_of_the_option_and_fits_into_a_topics(name: str) -> None:
     assert not is_cut_name(name)
-    with pytest.raises(ConfigError, match="is no name for a cut"):
+    with pytest.raises(ConfigError, match="is not a valid name of a cut"):
         check_cut_name(name)
 
 

@@ -59,7 +59,7 @@ def test_a_circle_is_refused_with_its_topics() -> None:
         1: SubShape(1, {"questions": 1}, {"answers": 1}),
     }
 
-    with pytest.raises(ConfigError, match=r"\['answers', 'questions'\] lead in a circle"):
+    with pytest.raises(ConfigError, match=r"\['answers', 'questions'\] form a cycle"):
         levels_of(shape)
 
 
@@ -99,7 +99,7 @@ def test_ends_are_void_once_the_writer_has_committed_again(committed: tuple[int,
     one = attempt(upstream(7))
     one.end_level([0])
 
-    with pytest.raises(VoidSnapshotError, match="task 0_0 went on"):
+    with pytest.raises(VoidSnapshotError, match="task 0_0 continued"):
         one.check_ends({BETWEEN: 5}, {BETWEEN: 5}, {INPUT: committed})
 
 

@@ -27,7 +27,7 @@ INTS = [-5, -1, 0, 1, 5]
 @pytest.mark.parametrize(
     ("key", "keys", "asked", "found", "said"),
     [
-        (int, INTS, (-5, 5), [], "nothing lies between them"),
+        (int, INTS, (-5, 5), [], "no keys are between them"),
         (int, INTS, (-1, 1), [], "range(lower, -1) and range(0, upper)"),
         (int, INTS, (5, 1), [], "the first key comes after the last one"),
         (int, INTS, (None, 1), [0, 1], "negative keys are not among them"),
@@ -36,7 +36,7 @@ INTS = [-5, -1, 0, 1, 5]
         (int, INTS, (0, 5), [0, 1, 5], None),
         (int, INTS, (0, None), [0, 1, 5, -5, -1], None),
         (int, INTS, (None, None), [0, 1, 5, -5, -1], None),
-        (float, [-2.5, -1.0, 0.5], (-2.5, 0.5), [], "nothing lies between them"),
+        (float, [-2.5, -1.0, 0.5], (-2.5, 0.5), [], "no keys are between them"),
         (float, [-2.5, -1.0, 0.5], (-2.5, -1.0), [], "falling order"),
         (float, [0.5, 1.5, 20.0], (0.5, 20.0), [0.5, 1.5, 20.0], None),
         (json_of(int), [2, 10, 30], (2, 30), [2, 30], "10 comes before 2"),

@@ -54,7 +54,7 @@ def test_a_null_value_deletes_and_a_version_that_ended_ends() -> None:
 def test_stores_that_only_their_operators_know_are_refused() -> None:
     with pytest.raises(ConfigError, match="is a suppress_buffer store"):
         rows_of("suppress_buffer")
-    with pytest.raises(ConfigError, match="belongs to an operator"):
+    with pytest.raises(ConfigError, match="of an operator that keeps more"):
         rows_of("window", retain_duplicates=True)
     with pytest.raises(ConfigError, match="is not logged"):
         rows_of("key_value", changelog_topic=None)

@@ -76,7 +76,7 @@ def test_a_time_out_of_the_command_line_is_a_number_of_seconds(number: float) ->
 
 
 def test_a_cut_is_kept_for_a_hundred_years_or_for_good() -> None:
-    with pytest.raises(ConfigError, match="leave it out, and the cut is kept"):
+    with pytest.raises(ConfigError, match="leave it out to keep the cut"):
         duration("99999999999d")
     with pytest.raises(ConfigError, match=r"keep of a named cut.*Leave it out"):
         create_cut("127.0.0.1:1", "app", "eve", keep=MAX)

@@ -54,7 +54,7 @@ def test_good_brokers_have_nothing_to_be_done() -> None:
             "the loss of a broker loses commits",
         ),
         ({"operations": frozenset({"DESCRIBE"})}, "permissions", "note", "topics create"),
-        ({"brokers": ("a:1",)}, "replication", "note", "for trying only"),
+        ({"brokers": ("a:1",)}, "replication", "note", "only for tests"),
     ],
 )
 def test_what_is_wrong_with_brokers_says_what_to_do(

@@ -20,5 +20,7 @@ def test_what_comes_is_shown_and_a_topic_that_was_made_anew_is_no_silence() -> N
     followed = _followed(cluster.log_consumer(), {words: 0})
     assert next(followed).value() == b"1"
 
-    with pytest.raises(TopicError, match=r"words-0 has no offset 7 any more: .* created again"):
+    with pytest.raises(
+        TopicError, match=r"words-0 does not have offset 7 any more: .* created again"
+    ):
         next(_followed(cluster.log_consumer(), {words: 7}))

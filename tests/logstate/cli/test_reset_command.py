@@ -10,7 +10,7 @@ from logstate.changelog.directory import StateDirectory
 from logstate.cli.shared.stored_state import (
     delete_local_state,
     task_directories,
-    topics_of_namesakes,
+    topics_of_other_applications,
 )
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TaskId
@@ -21,7 +21,7 @@ from logstate.topics.manifest_changes import Manifest
 def test_a_state_dir_that_the_application_never_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         task_directories(tmp_path, "shop")
-    assert f"--state-dir {tmp_path}: there is no directory 'shop' in it" in str(caught.value)
+    assert f"--state-dir {tmp_path} has no directory 'shop'" in str(caught.value)
     assert "leave --state-dir out" in str(caught.value)
 
 
@@ -50,6 +50,6 @@ def test_another_application_that_can_have_a_topic_of_the_same_name_is_looked_at
         return {"stores": {"total": entry}, "topics": {}}
 
     named = ["shop-eu-total-changelog", "shop-total-changelog"]
-    shared = topics_of_namesakes("shop", cluster.admin(), named, manifest_of)
+    shared = topics_of_other_applications("shop", cluster.admin(), named, manifest_of)
     assert shared == {"shop-eu-total-changelog": "shop-eu"}
     assert asked == ["shop-eu"]

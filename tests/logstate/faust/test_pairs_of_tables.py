@@ -45,7 +45,11 @@ def test_two_tables_do_not_go_into_one_store() -> None:
 @pytest.mark.parametrize(
     ("forget", "convert", "message"),
     [
-        (["second"], {"frist": int}, r"convert= has a function for 'frist', which is no table of"),
+        (
+            ["second"],
+            {"frist": int},
+            r"convert= has a function for 'frist', which is not a table of",
+        ),
         (["first", "second"], {}, r"table 'first' is in tables= and in forget=: leave it out"),
         ("first, second", {}, r"forget='first, second' is a text: name the tables in a list"),
     ],

@@ -131,7 +131,7 @@ def test_another_object_than_the_record_is_refused() -> None:
     ids=repr,
 )
 def test_what_faust_would_read_as_something_else_is_refused(serde: Any, value: Any) -> None:
-    with pytest.raises(SerdeError, match=r"would not come back as it is with <serde faust"):
+    with pytest.raises(SerdeError, match=r"would not be read back unchanged with <serde faust"):
         serde.serializer("t", False)(value)
 
 

@@ -155,7 +155,7 @@ def test_a_repository_that_is_busy_is_asked_again_and_that_is_told(
     assert (found / "thing-1.0.jar").read_bytes() == CONTENT
     assert len(repository.asked) == 4
     told = capsys.readouterr().err
-    assert "thing-1.0.jar: HTTP Error 503: Service Unavailable; it is asked for again in" in told
+    assert "thing-1.0.jar: HTTP Error 503: Service Unavailable; it is requested again in" in told
 
 
 def test_a_repository_that_stays_busy_is_given_up(

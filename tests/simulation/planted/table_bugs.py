@@ -28,7 +28,7 @@ def an_unsubscription_is_not_logged(patch: Patch) -> None:
 @scenario_bug(ForeignKeys.of)
 def the_old_foreign_key_stays_subscribed(patch: Patch) -> None:
     """Who changes its foreign key is told of both."""
-    old = "tell(held, Instruction.UNSUBSCRIBE, *row)"
+    old = "send(held, Instruction.UNSUBSCRIBE, *row)"
     edit(patch, foreign_key_left, "_left_changes", old, "pass")
 
 

@@ -122,7 +122,7 @@ def test_a_group_of_a_table_without_old_values_asks_for_a_store() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "a/b", "..", "x" * 250])
 def test_names_that_fit_no_topic_are_refused(name: str) -> None:
-    with pytest.raises(TopologyError, match="no valid name"):
+    with pytest.raises(TopologyError, match="not a valid name"):
         numbers(StreamsBuilder()).filter(bool, name=name)
 
 

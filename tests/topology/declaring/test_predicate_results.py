@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "array of one": (lambda: np.array([True]), r"\(ndarray\), an array"),
     "empty array": (lambda: np.array([]), r"\(ndarray\), an array"),
     "column": (lambda: pa.array([True]), "BooleanArray.*an array"),
-    "unclear": (Unclear, r"whose truth cannot be told \(ValueError: it depends\)"),
+    "unclear": (Unclear, r"whose truth cannot be determined \(ValueError: it depends\)"),
 }
 ACCEPTED: dict[str, tuple[Any, bool]] = {
     "True": (True, True),

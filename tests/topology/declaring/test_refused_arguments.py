@@ -111,7 +111,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: StreamsBuilder().global_table(
             "t", value=int, store=Materialized("s", history=SECOND)
         ),
-        "cannot be versioned: it is not in step",
+        "cannot be versioned: it is not synchronized",
     ),
     "store by name only": (
         lambda: StreamsBuilder().add_store("seen"),  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "settings of no changelog": (
         lambda: until_window_closes(logged=False, changelog_config={"segment.ms": "1000"}),
-        "logged=False and changelog_config=.*no topic to set",
+        "logged=False and changelog_config=.*topic it has no use",
     ),
     "a buffer whose log forgets": (
         lambda: table().suppress(

@@ -56,23 +56,23 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a table's name": (
         lambda: StreamsBuilder().table("t", value=int, name=5),  # type: ignore[call-overload]
-        "5 is no valid name for an operator: it is a int",
+        "5 is not a valid name for an operator: it is a int",
     ),
     "a global table's name": (
         lambda: StreamsBuilder().global_table("t", value=int, store="t", name=b"x"),  # type: ignore[call-overload]
-        "b'x' is no valid name for an operator: it is a bytes",
+        "b'x' is not a valid name for an operator: it is a bytes",
     ),
     "a merge's name": (
         lambda: stream().merge(stream(), name=Path("x")),  # type: ignore[arg-type]
-        "is no valid name for an operator",
+        "is not a valid name for an operator",
     ),
     "a cogroup's name": (
         lambda: grouped().cogroup(lambda a, v: a).aggregate(int, value=int, store="s", name=""),
-        "'' is no valid name for an operator: it is empty",
+        "'' is not a valid name for an operator: it is empty",
     ),
     "a branch's name": (
         lambda: stream().split(name="by-").branch(bool, name=7),  # type: ignore[arg-type]
-        "7 is no valid name for a branch: it is a int",
+        "7 is not a valid name for a branch: it is a int",
     ),
     "headers that count as true": (
         lambda: Materialized("s", headers="no"),  # type: ignore[arg-type]

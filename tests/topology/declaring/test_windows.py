@@ -82,7 +82,7 @@ def test_durations_become_whole_milliseconds():
         (lambda: SlidingWindows(difference=ms(-1)), "difference of sliding windows must be"),
         (lambda: SessionWindows(gap=ms(0)), "gap of session windows must be at least 1 ms"),
         (lambda: JoinWindows(before=ms(-2), after=ms(1)), "no record can match"),
-        (lambda: TumblingWindows(size=timedelta(microseconds=1500)), "no whole number"),
+        (lambda: TumblingWindows(size=timedelta(microseconds=1500)), "not a whole number"),
         (lambda: TumblingWindows(size=10), "must be a timedelta, found 10"),  # type: ignore[arg-type]
     ],
 )

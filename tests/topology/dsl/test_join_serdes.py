@@ -47,7 +47,7 @@ def test_value_is_the_serde_of_the_result(join: Join) -> None:
 @pytest.mark.parametrize("join", JOINS)
 def test_without_it_the_sink_asks(join: Join) -> None:
     builder = StreamsBuilder()
-    with pytest.raises(TopologyError, match="There is no serde"):
+    with pytest.raises(TopologyError, match="No serde"):
         join(builder, builder.stream("left", key=str, value=str)).to("out")
 
 

@@ -1,11 +1,11 @@
 """The table of a cogroup (KIP-150): several grouped streams, one aggregate.
 
-Every stream has an aggregation node of its own, with its own aggregator AND its own stream time,
-but all of them update the same store; their outputs meet here and pass through unchanged. So "late"
-is judged per input stream: an input that lags is not made late by another that is ahead. Only with
-``emit="close"``, which Kafka Streams does not have here, all share one stream time, so that a
-window's final result is the only one. With ``emit="commit"`` updates wait here, not below each
-stream: the last one of a row is the last of all streams.
+Every stream has a separate aggregation node, with its own aggregator AND its own stream time, but
+all of them update the same store; their outputs meet here and pass through unchanged. So lateness
+is determined per input stream: an input that lags is not made late by another that is ahead. Only
+with ``emit="close"``, which Kafka Streams does not support here, all share one stream time, so that
+a window has only one final result. With ``emit="commit"`` updates wait here, not below each stream:
+the last update of a row is the last of all streams.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logstate.topology.operators.tables.rows import MaterializedNode
 
 
 class CogroupMergeNode(MaterializedNode):
-    """Passes on what the ``parents``, the aggregations over ``store``, forward."""
+    """Passes on the results of ``parents``, the aggregations over ``store``."""
 
     parents: tuple[TableNode, ...]
     emit: Emit = "update"

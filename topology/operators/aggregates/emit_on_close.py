@@ -4,10 +4,10 @@ A window is final once stream time has passed its end plus the grace. Operators 
 keep two clocks of the task for that: how far they have emitted, and when they last looked. Both
 survive a crash, so no final result is lost or repeated.
 
-As in Kafka Streams, windows are looked for only when a record arrives, and at most once per
-``emit_interval_ms`` of wall-clock time; a look counts even if nothing was due. Only an advance of
-the close time emits. What the store has expired by then is lost, as there; here it is counted and
-told, by one scan of the very rows that are lost.
+As in Kafka Streams, closed windows are searched for only when a record arrives, and at most once
+per ``emit_interval_ms`` of wall-clock time; a search counts even if nothing was due. Only an
+advance of the close time emits. Rows that the store has expired before that are lost, as there;
+here they are counted and logged, by a scan of exactly the rows that are lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EmitClosed: TypeAlias = "Callable[[int, Headers], None]"
 
 
 def stream_time_of(task: TaskContext, store: str, group_number: int, emit: Emit) -> TimeCell:
-    """The clock by which an aggregation node judges what is late and what is closed.
+    """Return the clock by which an aggregation node finds late records and closed windows.
 
     Every node has its own, the nodes of a cogroup included: an input that lags is not made late by
     another. Only final results need one clock for all nodes that write a store, because what one
@@ -83,24 +83,24 @@ class CloseClock:
         self._wall_clock_ms = task.wall_clock_ms
 
     def first_unsent(self) -> int:
-        """Rows of this time and later were not emitted, those before were."""
+        """Return the lowest time of rows that were not emitted yet."""
         emitted = self._emitted.time
         return 0 if emitted == -1 else max(0, emitted - self._size_ms) + self._first_open
 
     def last_closed(self, close_time: int) -> int:
-        """Rows of later times are open."""
+        """Return the highest time of rows that are closed."""
         size_ms = 1 if self._varies else self._size_ms
         return close_time - size_ms - 1 + self._first_open
 
     def unsent(self, rows: Iterator[Row], close_time: float = inf) -> Iterator[Row]:
-        """Those of a span that were not emitted and closed until ``close_time``."""
+        """Return the rows of a span that were not emitted and closed until ``close_time``."""
         if not self._varies:
             return rows
         emitted = self._emitted.time
         return (row for row in rows if emitted < row[0].end_ms <= close_time)
 
     def is_due(self, close_time: int) -> bool:
-        """Whether to look for windows that closed before ``close_time``; counts as a look."""
+        """Whether to search for windows closed before ``close_time``; counts as a search."""
         interval = self._emit_interval_ms
         if interval:
             now, looked = self._wall_clock_ms(), self._looked.time
@@ -112,7 +112,7 @@ class CloseClock:
         return emitted == -1 or emitted < close_time
 
     def advance(self, close_time: int) -> None:
-        """Everything that closed before ``close_time`` was emitted."""
+        """Note that everything that closed before ``close_time`` was emitted."""
         self._emitted.time = close_time
 
 
@@ -125,9 +125,9 @@ def emission_of(
     *,
     grid_ms: int = 1,
 ) -> EmitClosed:
-    """Forwards final results; from here on what expires in the store before that is counted.
+    """Return a function that forwards final results; also count rows that expire before that.
 
-    Times of rows are multiples of ``grid_ms``. What expires is closed: no store gives up open
+    Times of rows are multiples of ``grid_ms``. Rows that expire are closed: no store expires open
     windows.
     """
     forward = late_edge(task, f"final results of {spec.name}", forward)
@@ -157,7 +157,7 @@ def emission_of(
 def emitting_closed(
     process: StreamProcess, observed: TimeCell, wait_ms: int, emit_closed: EmitClosed
 ) -> StreamProcess:
-    """``process``, then the final results of what this record closed."""
+    """Return ``process`` followed by the final results of the windows that the record closed."""
 
     def process_and_emit(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         process(key, value, timestamp, headers)

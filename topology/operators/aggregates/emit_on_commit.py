@@ -1,15 +1,15 @@
-"""Holding results back until the commit: only the last update per key goes downstream.
+"""Buffering results until the commit: only the last update per key goes downstream.
 
-This is what Kafka Streams' record cache is for, made exact: there, what is emitted depends on cache
-size and on the memory of the whole process; here, it is one update per key and commit, always.
+This is the purpose of Kafka Streams' record cache, but exact: there, results depend on the cache
+size and on the memory of the whole process; here, there is always one update per key and commit.
 
 How it works. An aggregation that emits on commit calls :func:`hold_rows_until_commit` and forwards
 to the result. With every update it sends the row that the update replaces, None if there was none,
 whether an operator below needs old values or not. Every update replaces the held one of the same
 key, but keeps the FIRST one's old value: that is the value of the previous emission, so a
 downstream subtractor sees an unbroken chain of values. The task calls :meth:`BufferedUpdates.emit`
-before it freezes a commit. The groups of a cogroup write the same rows, so their updates are held
-back once, where they meet.
+before it freezes a commit. The groups of a cogroup write the same rows, so their updates are
+buffered once, where they meet.
 
 Invariants, all of them those of Kafka Streams' cache:
 
@@ -22,13 +22,13 @@ Invariants, all of them those of Kafka Streams' cache:
 5. a key without a row at two successive commits sends nothing at the second one, whatever was
    written in between.
 
-Two more, which Kafka Streams has no example of:
+Two more, without a counterpart in Kafka Streams:
 
 6. an update of an older version (versioned stores, which Kafka Streams does not cache) neither
-   replaces the held update of the latest row nor is replaced by it;
-7. who makes changes of this table's rows and of another table's (a join that sends old values)
-   reads a row as it was emitted last (:func:`as_forwarded`), so that it takes back what it has
-   sent. Kafka Streams' joins read the cache, and sums behind them drift (KAFKA-4609).
+   replaces the buffered update of the latest row nor is replaced by it;
+7. a join that computes changes from this table's rows and another table's (and sends old values)
+   reads a row as it was emitted last (:func:`as_forwarded`), so that it subtracts what it has
+   sent. Kafka Streams' joins read the cache, and downstream sums drift (KAFKA-4609).
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class BufferedUpdates:
     ) -> None:
         self._task = task
         self._forward = forward
-        #: what the updates are of
+        #: the store whose rows are updated
         self.store = store
         self.identity: Identity = identity or (lambda key: key)
-        #: of the row before the update that comes next; None: there was no row. Whoever is asked
-        #: for rows as they were emitted says so before each update
+        #: time of the row before the next update; None: there was no row. An operator whose rows
+        #: are read as emitted sets it before each update
         self.time_before: int | None = None
         #: the updates by identity; never replaced by another dict
         self.held: dict[Hashable, HeldUpdate] = {}
@@ -121,7 +121,7 @@ class BufferedUpdates:
         return True
 
     def discard(self) -> None:
-        """Forget what is held: it is not committed and will be computed again."""
+        """Drop the buffered updates: they are not committed and will be computed again."""
         self.held.clear()
         self._journal, self.is_journaled = [], False
 
@@ -130,7 +130,7 @@ class BufferedUpdates:
         self._journal, self.is_journaled = [], True
 
     def end_journal(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` restore what was held before."""
+        """Stop recording; with ``rollback`` restore the buffered updates from before."""
         journal, self._journal = self._journal, []
         self.is_journaled = False
         if not rollback:
@@ -193,7 +193,7 @@ def hold_rows_until_commit(
 
 
 def held_updates(task: TaskContext, store: StoreSpec) -> BufferedUpdates | None:
-    """What waits of the rows of ``store``; None before the operator that holds it is compiled."""
+    """Return the buffered updates of ``store``; None before its buffering operator is compiled."""
     for held in task.held_back:
         if isinstance(held, BufferedUpdates) and held.store is store:
             return held
@@ -201,9 +201,9 @@ def held_updates(task: TaskContext, store: StoreSpec) -> BufferedUpdates | None:
 
 
 def as_forwarded(task: TaskContext, store: StoreSpec, getter: ValueGetter) -> ValueGetter:
-    """The getter of an aggregate that waits for commits, with its rows as they were emitted last.
+    """Return the getter of an aggregate with ``emit="commit"`` that reads rows as emitted last.
 
-    It must send old values: these are the rows of before.
+    The aggregate must send old values: these are the previous rows.
     """
     latest, value = getter.latest, store.value
     is_session, is_immutable = store.kind == "session", value.immutable
@@ -219,14 +219,14 @@ def as_forwarded(task: TaskContext, store: StoreSpec, getter: ValueGetter) -> Va
         time_before = key.end_ms if is_session else held[_TIME_BEFORE]
         if old is None or time_before is None:
             return None
-        # What waits is nobody's to change, and a joiner may change what it is given.
+        # A joiner may change its arguments, so it must not get the buffered object.
         return old if is_immutable else read(write(old)), time_before, None
 
     return getter._replace(forwarded=forwarded)
 
 
 def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:
-    """What rows are told apart by: None if the objects will do, else the bytes of their keys."""
+    """Return a function from key to row identity; None if the key objects themselves suffice."""
     if equal_as_bytes(store.key):
         return None
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
@@ -243,7 +243,7 @@ def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:
 def _without_old_values(forward: TableProcess) -> TableProcess:
     """``forward`` for a node below that did not ask for old values."""
     if stream_below(forward) is not None:
-        return forward  # it looks at none
+        return forward  # it does not read old values
 
     def without_old(
         key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool

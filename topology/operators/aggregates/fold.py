@@ -1,13 +1,13 @@
 """The step of an aggregation of a stream, as text: read a row, fold a value in, write, forward.
 
-One text for every variant, with windows or without; a function is made of it for the node at hand,
-so that a record passes no test of what its node is.
+One text for all variants, with windows or without. A function is generated from it for each node,
+so that no tests of the node's options are needed per record.
 
 The result's timestamp is the largest of all records that went in. A null result deletes the row,
 logged with the time of the record that caused it, and the next record begins with the
 initializer's value. With ``emit="update"`` the initializer's value is the old value of the first
 change of a row, as in Kafka Streams without a cache: a downstream subtractor sees it. With
-``emit="commit"`` there is no old value until a row was emitted, as in Kafka Streams with a cache.
+``emit="commit"`` a row has no old value until it was emitted, as in Kafka Streams with a cache.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows,
 from logstate.topology.operators.tables.to_stream import stream_below
 
 _LOGGER = logging.getLogger(__name__)
-#: the texts are few, and every start of a task asks for them
+#: the texts are few, and every start of a task needs them
 _indented = lru_cache(maxsize=1_000)(indent)
 
 _ROW = """\
@@ -54,7 +54,7 @@ new = {folded}
 _COPIED_OLD = """\
 old = initializer() if row is None else {read}[0]
 """
-#: what is held until the commit replaces a row, or none
+#: the old value of a buffered update: that of the replaced row, or None
 _REPLACED = """\
 replaced = None if row is None else {old}
 """
@@ -97,7 +97,7 @@ class FoldNode(MaterializedNode):
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
-    #: other groups write the same rows, and what has to wait waits where all of them meet
+    #: other groups write the same rows, so updates are buffered in the merge node
     is_cogrouped: bool = field(default=False, init=False)
 
     def keeps_what_it_is_given(self) -> bool:
@@ -113,12 +113,12 @@ class FoldNode(MaterializedNode):
         return row_getter(task, self.store)
 
     def rows_before(self, task: TaskContext) -> BufferedUpdates | None:
-        """Who wants to know of the row before each update; once its holder is compiled."""
+        """Return the updates to note the previous row in; call it after their node is compiled."""
         waits = self.emit == "commit" and self.sends_old_values
         return held_updates(task, self.store) if waits else None
 
     def held_back(self, task: TaskContext, forward: TableProcess) -> TableProcess:
-        """What the results go to: ``forward``, or what holds them back for it until the commit."""
+        """Return the target of the results: ``forward``, or a buffer in front of it."""
         if self.emit != "commit" or self.is_cogrouped:
             return forward
         return hold_rows_until_commit(
@@ -127,21 +127,21 @@ class FoldNode(MaterializedNode):
 
 
 def no_aggregate() -> None:
-    """The initializer of a reduce: its aggregator takes the first value as it is."""
+    """The initializer of a reduce: its aggregator takes the first value unchanged."""
 
 
 def deletion_note(node: FoldNode, task: TaskContext) -> Callable[[], None]:
-    """Called for every None of the aggregator; warns of the first, unless it is declared."""
-    is_told = node.store.deletes
+    """Return a function to call for every None of the aggregator; warns once, unless declared."""
+    has_warned = node.store.deletes
 
     def note() -> None:
-        nonlocal is_told
-        if not is_told:
-            is_told = True
+        nonlocal has_warned
+        if not has_warned:
+            has_warned = True
             _LOGGER.warning(
                 "the aggregator %s returned None, which deletes the row (node %r, task %s, topic"
-                " %r, partition %d, offset %d); this is said once. If a `return` was forgotten,"
-                " write it; if it is meant, say so: store=Materialized(%r, deletes=True)",
+                " %r, partition %d, offset %d); this is logged once. If a `return` was forgotten,"
+                " add it; if it is intended, declare it: store=Materialized(%r, deletes=True)",
                 function_site(getattr(node.aggregator, "by_value", node.aggregator)),
                 node.name,
                 task.task_id,
@@ -163,13 +163,13 @@ def make_fold(
     kind: Literal["key", "window", "windows"],
     **names: Any,
 ) -> StreamProcess:
-    """The closure of a node: the lines of ``head``, which call what is in ``names``, then the step.
+    """Generate the closure of a node: the lines of ``head``, which use ``names``, then the step.
 
-    Without ``forward`` the row only changes. By ``kind`` there is a row per key, or per key and
+    Without ``forward`` only the row is updated. By ``kind`` there is a row per key, or per key and
     ``start``; for "windows" the head ends in a loop.
     """
     store = task.store(node.store.name)
-    # An aggregator may change what it is given; whoever gets the old value needs his own copy.
+    # An aggregator may change its argument, so the old value must be a separate copy.
     copies_old = node.sends_old_values and not node.store.value.immutable
     by_value = getattr(node.aggregator, "by_value", None)
     names |= {"initializer": new_values(node.initializer, node.store), "task": task}

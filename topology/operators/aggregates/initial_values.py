@@ -1,11 +1,12 @@
-"""The first aggregates of keys, which must be new ones: what two keys share, both change.
+"""Check that an initializer returns new objects: two keys must not share a mutable object.
 
-``lambda: EMPTY``, a default argument and a class attribute give one object again and again. An
-aggregator that changes it in place counts the records of one key for the next. Where an object, or
-a part of it, is returned a second time it is looked at each time, and told when it has changed.
+``lambda: EMPTY``, a default argument and a class attribute return the same object each time. An
+aggregator that changes it in place would count the records of one key for the next. If an object,
+or a part of it, is returned twice, it is checked at each call, and an error is raised when it has
+changed.
 
-Only mutable values are looked at, and only until the second one turns out to share nothing with the
-first. What was seen is kept by function, because the tasks of a process share what a function does.
+Only mutable values are checked, and only until the second value shares nothing with the first.
+Results are kept per function, because the tasks of a process share what a function returns.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class InitialValues:
 
     def __init__(self) -> None:
         self._are_new = False
-        #: the mutable parts of the first one, kept alive, and what they were
+        #: the mutable parts of the first one, kept alive, and their text at that time
         self._first: list[tuple[Any, str]] | None = None
 
     def bound(self, initializer: Callable[[], Any]) -> Callable[[], Any]:
-        """The initializer, looked at."""
+        """Return the initializer, with the check."""
 
         def start() -> Any:
             value = initializer()
@@ -53,15 +54,15 @@ class InitialValues:
             self._first = []
         for part, before in shared:
             if _as_text(part) != before:
-                raise _told(value, part, initializer)
+                raise _shared_object_error(value, part, initializer)
 
 
-#: of each function that makes mutable values
+#: for each function that returns mutable values
 _SEEN: WeakKeyDictionary[Callable[[], Any], InitialValues] = WeakKeyDictionary()
 
 
 def new_values(initializer: Callable[[], Any], store: StoreSpec) -> Callable[[], Any]:
-    """An initializer for the rows of ``store``; the same one if its values cannot be changed."""
+    """Return an initializer for rows of ``store``; unchecked if its values are immutable."""
     if store.value.immutable:
         return initializer
     try:
@@ -72,7 +73,7 @@ def new_values(initializer: Callable[[], Any], store: StoreSpec) -> Callable[[],
 
 
 def _mutable_parts(value: Any) -> Iterator[Any]:
-    """Each object of a value that may be changed, the value too."""
+    """Yield each object of a value that may be changed, including the value."""
     waiting, seen = [value], set[int]()
     while waiting and len(seen) < _MOST_PARTS:
         part = waiting.pop()
@@ -93,20 +94,20 @@ def _mutable_parts(value: Any) -> Iterator[Any]:
 
 
 def _as_text(part: Any) -> str:
-    """What an object holds, to be compared and never shown."""
+    """Return the content of an object as text, to be compared and never displayed."""
     try:
         return f"{part!r} {getattr(part, '__dict__', '')!r}"
-    except Exception:  # noqa: BLE001  a user's __repr__: nothing can be told of it then
+    except Exception:  # noqa: BLE001  a user's __repr__ failed: changes cannot be detected then
         return ""
 
 
-def _told(value: Any, part: Any, initializer: Callable[[], Any]) -> ResultError:
+def _shared_object_error(value: Any, part: Any, initializer: Callable[[], Any]) -> ResultError:
     what = f"the same {type(part).__name__}"
     if part is not value:
         what = f"a {type(value).__name__} with {what} in it"
     return ResultError(
         f"the initializer {function_site(initializer)} returned {what} for two keys or windows, and"
-        " it was changed in between: each would hold what belongs to the other. Make a new one at"
+        " it was changed in between: each would contain data of the other. Create a new object in"
         " every call, such as `list` or `lambda: Cart(items=[])`; a default argument, a class"
-        " attribute and a global are made once"
+        " attribute and a global are created only once"
     )

@@ -23,8 +23,9 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
 - ``emit="commit"``: a session that begins and ends its existence between two commits sends nothing.
 - ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
-  was final can still be joined by a record that is just in time itself: then both are emitted. What
-  the store gives up before it was emitted is lost, counted (``expired_results_total``) and told.
+  was final can still be joined by a record that is just in time itself: then both are emitted.
+  Sessions that the store expires before they are emitted are lost, counted
+  (``expired_results_total``) and logged.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class SessionAggregateNode(FoldNode):
 
 
 def _held_session(forward: TableProcess, *, with_headers: bool) -> SessionForward:
-    """To what holds sessions until the commit: with their old values."""
+    """Return a function that forwards sessions, with old values, to their buffer."""
 
     def forward_session(session: Windowed[Any], new: Any, old: Any, headers: Headers) -> None:
         forward(session, new, old, session.end_ms, headers if with_headers else None, True)

@@ -1,7 +1,7 @@
 """Aggregation per key and sliding window (KIP-450): one window per distinct set of records.
 
 A window is [start, start + difference], both ends inclusive. Every record at t has a LEFT window
-that ends at t and, if later records lie within reach, a RIGHT window that starts at t + 1; no other
+that ends at t and, if later records are within reach, a RIGHT window that starts at t + 1; no other
 windows can differ in content. A window's aggregate therefore comes into being by copying: the left
 window of a new record starts from the aggregate of the window before it, its right window from the
 window that already holds the later records.
@@ -100,7 +100,7 @@ class SlidingAggregateNode(FoldNode):
 
 
 class _Record(NamedTuple):
-    """The record at hand and the close time it met."""
+    """The current record and the close time when it arrived."""
 
     key: Any
     value: Any
@@ -110,17 +110,17 @@ class _Record(NamedTuple):
 
 
 class _Base(NamedTuple):
-    """What a window's next aggregate is computed from; ``old`` is what goes downstream as such."""
+    """The base of a window's next aggregate; ``old`` is sent downstream as the old value."""
 
     aggregate: Any
     old: Any
     timestamp: int
-    #: of the row that the window has so far; None: it has none
+    #: of the row that the window has so far; None: it does not have one
     time_before: int | None = None
 
 
 class _SlidingUpdate:
-    """What one record does to the windows of its key."""
+    """The updates of one record to the windows of its key."""
 
     def __init__(
         self, task: TaskContext, node: SlidingAggregateNode, publish: TableProcess | None
@@ -138,7 +138,7 @@ class _SlidingUpdate:
         self._note_deletion = deletion_note(node, task)
         self._difference = node.windows.difference_ms
         self._sends_old = node.sends_old_values
-        # What is emitted on commit carries the value emitted before: none, for a new window.
+        # With emit="commit" the old value is the last emitted one: None for a new window.
         self._is_held = node.emit == "commit"
         # Aggregates that can be changed in place must not be shared between windows, nor between
         # a row's old and new value.
@@ -149,8 +149,8 @@ class _SlidingUpdate:
         key, _, at, _, _ = record
         difference = self._difference
         starts: set[int] = set()
-        left: _Base | None = None  # what the record's left window starts from
-        right: ValueAndTimestamp[Any] | None = None  # what its right window is a copy of
+        left: _Base | None = None  # base of the record's left window
+        right: ValueAndTimestamp[Any] | None = None  # row to copy for its right window
         has_left = has_right = False
         previous: int | None = None  # time of the record before this one
         for start, row in self._fetch_range(key, max(0, at - 2 * difference), at + 1, reverse=True):
@@ -239,7 +239,7 @@ class _SlidingUpdate:
             self._publish(windowed, aggregate, base.old, latest, headers, True)
 
     def _put_right(self, record: _Record, row: ValueAndTimestamp[Any]) -> None:
-        """The record's own right window: what is later than the record, without the record."""
+        """Put the record's own right window, which contains only later records."""
         start = record.timestamp + 1
         self._put(record.key, ValueAndTimestamp(row.value, row.timestamp), start)
         if self._publish is not None:
@@ -261,7 +261,7 @@ class _SlidingUpdate:
         return _Base(aggregate, aggregate if self._is_immutable else self._initializer(), timestamp)
 
     def _copied(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> ValueAndTimestamp[Any]:
-        """The row, safe from an aggregator that changes ``row.value``: decoded once more."""
+        """Return the row, or a decoded copy that an aggregator cannot change."""
         if self._is_immutable:
             return row
         copy: ValueAndTimestamp[Any] = self._fetch(key, start)

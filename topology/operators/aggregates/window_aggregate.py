@@ -17,7 +17,7 @@ Semantics, exactly Kafka Streams' (`KStreamWindowAggregate`):
   `group_by` subtracts it; with ``emit="commit"`` a row has no old value until it was emitted.
 - ``emit="close"`` looks for windows only when a record arrives. A window that the store no longer
   shows (its retention ran out because event time jumped) is never emitted, but counted
-  (``expired_results_total``) and told: give the store a longer retention if jumps are possible.
+  (``expired_results_total``) and logged: give the store a longer retention if jumps are possible.
 
 Repartitions nothing itself; the store is a timestamped window store with key, 8-byte start and a
 zero sequence number in its changelog.
@@ -124,7 +124,7 @@ class WindowAggregateNode(FoldNode):
 
 
 def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
-    """The rows of a window store that start in a span."""
+    """Return the rows of a window store that start in a span."""
     fetch_all = task.store(spec.name).fetch_all
     return lambda lower, upper: (
         (windowed, row.value, row.timestamp) for windowed, row in fetch_all(lower, upper)
@@ -132,7 +132,7 @@ def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
 
 
 def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int, int]]]:
-    """``windows_for``; of a class of the user's own it has to give windows as declared."""
+    """Return ``windows_for``; the result of a user's own class is checked against its settings."""
     windows_for, size, varies = windows.windows_for, windows.size_ms, windows.varies
     if isinstance(windows, UnlimitedWindows) or advance_ms_of(windows) is not None:
         return windows_for
@@ -152,7 +152,7 @@ def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int,
             else:
                 return found
         except (TypeError, ValueError):
-            pass  # what is no pair of numbers is told of below
+            pass  # _as_windows reports windows that are not pairs of numbers
         return _as_windows(found, windows, node, timestamp)
 
     return checked
@@ -161,20 +161,20 @@ def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int,
 def _as_windows(
     found: object, windows: Windows, node: str, timestamp: int
 ) -> Sequence[tuple[int, int]]:
-    """What is no list of ints in order, as one. Raises TypeError or ValueError where it is none."""
-    given_by = f"{type(windows).__qualname__}.windows_for({timestamp}) gave operator {node!r}"
-    wanted = "Return a list of (start_ms, end_ms), an empty one for a record in no window"
+    """Convert to a sorted list of windows. Raises TypeError or ValueError if that is impossible."""
+    given_by = f"{type(windows).__qualname__}.windows_for({timestamp}) returned for {node!r}"
+    wanted = "Return a list of (start_ms, end_ms); an empty one if the record is in no window"
     if not isinstance(found, Iterable) or isinstance(found, (str, bytes, Mapping, set, frozenset)):
-        raise TypeError(f"{given_by} {shown(found)}, which is no list of windows. {wanted}")
+        raise TypeError(f"{given_by} {shown(found)}, which is not a list of windows. {wanted}")
     times: list[tuple[int, int]] = []
     for window in found:
         if not isinstance(window, tuple | list) or len(window) != 2:
-            raise TypeError(f"{given_by} the window {shown(window)}, which is no pair. {wanted}")
+            raise TypeError(f"{given_by} the window {shown(window)}, which is not a pair. {wanted}")
         start, end = (event_time_of(time, f"{given_by} a window with") for time in window)
         if times and start <= times[-1][0]:
             raise ValueError(
-                f"{given_by} a window from {start} behind one from {times[-1][0]}: a record would"
-                " be counted twice, or out of order. Give each window once, by ascending starts"
+                f"{given_by} a window from {start} after one from {times[-1][0]}: a record would"
+                " be counted twice, or out of order. Return each window once, by ascending starts"
             )
         length = end - start
         is_shorter = windows.varies and 0 < length < windows.size_ms
@@ -187,15 +187,15 @@ def _as_windows(
 def _misfit(windows: Windows, node: str, timestamp: int, start: int, end: int) -> str:
     kind, size = type(windows).__qualname__, windows.size_ms
     return (
-        f"{kind}.windows_for({timestamp}) gave the window [{start}, {end}) of {end - start} ms to"
-        f" operator {node!r}, but size_ms is {size}: its store would take the window for another,"
-        " or give it up while it is open. Days of a time zone, for example, have 23 to 25 hours."
+        f"{kind}.windows_for({timestamp}) returned the window [{start}, {end}) of {end - start} ms"
+        f" for {node!r}, but size_ms is {size}: its store would confuse the window with another,"
+        " or expire it while it is open. Days of a time zone, for example, have 23 to 25 hours."
         f" Set `varies = True` in class {kind}, and size_ms to the length of its longest window"
     )
 
 
 def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
-    """Reads the row of a ``Windowed`` key from a window store."""
+    """Return a getter of ``Windowed`` keys from a window store."""
     fetch = task.store(spec.name).fetch
 
     def latest(windowed: Windowed[Any]) -> ValueAndTimestamp[Any] | None:

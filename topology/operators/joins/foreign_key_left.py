@@ -1,9 +1,9 @@
-"""Foreign-key join, left side: it subscribes to right rows, and joins what they answer.
+"""Foreign-key join, left side: it subscribes to right rows, and joins their responses.
 
-Each change of a left row tells the right side, at the foreign key, to subscribe or unsubscribe it;
-the subscription carries a hash of the new row, by which the answer is recognised as current (see
-`row_hash`; the foreign key too is that of the row as it will be read from now on). What is sent
-(KIP-213, KIP-962):
+Each change of a left row sends an instruction to the right side, at the foreign key, to subscribe
+or unsubscribe it. The subscription contains a hash of the new row, by which the response is
+recognized as current (see `row_hash`; the foreign key, too, is computed from the row as it will be
+read later). What is sent (KIP-213, KIP-962):
 
 ========================  =======================================  ============================
 change                    inner                                    left
@@ -17,11 +17,11 @@ row deleted               unsubscribe, answer                      unsubscribe; 
 deleted, key was null     nothing                                  ask with null key
 ========================  =======================================  ============================
 
-To ask with a null key is to ask for an answer that says "no right row"; it subscribes to nothing.
+Asking with a null key requests a response "no right row" without subscribing.
 Out-of-order updates of a versioned table are dropped and counted (KIP-914).
 
-An answer carries the hash of the left row it was asked for. If the row has changed since, a newer
-answer is on its way: the old one is dropped and counted. That is how the join stays correct though
+A response carries the hash of the left row of its subscription. If the row has changed since, a
+newer response is on its way: the old one is dropped and counted. So the join is correct although
 its two sides run in different tasks.
 """
 
@@ -39,10 +39,10 @@ from logstate.serdes.join_serdes import Instruction, Subscription, SubscriptionR
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 from logstate.topology.operators.joins.row_hash import RowHashes
 
-#: tells the right side: (foreign key, instruction, left key, hash, timestamp, headers)
-Tell = Callable[[Any, Instruction, Any, "bytes | None", int, Headers], None]
-#: decides what to tell: (wanted foreign key, held one, left key, hash, timestamp, headers)
-TellChange = Callable[[Any, Any, Any, "bytes | None", int, Headers], None]
+#: sends an instruction: (foreign key, instruction, left key, hash, timestamp, headers)
+Send = Callable[[Any, Instruction, Any, "bytes | None", int, Headers], None]
+#: sends a change: (new foreign key, old one, left key, hash, timestamp, headers)
+SendChange = Callable[[Any, Any, Any, "bytes | None", int, Headers], None]
 
 
 class SubscriptionSendNode(ProcessorNode):
@@ -62,7 +62,7 @@ class SubscriptionSendNode(ProcessorNode):
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         foreign_key = self.foreign_key
         of_update = RowHashes(self.left, self.value, self.registration_topic, task).of_update
-        tell_change = self._compile_tell_change(task, forward)
+        send_change = self._compile_send_change(task, forward)
         skips_older = self.use_versioned_semantics
         drop = task.dropper(self.name, DropReason.OUT_OF_ORDER)
 
@@ -79,12 +79,12 @@ class SubscriptionSendNode(ProcessorNode):
                 new, row_hash = of_update(key, new, is_latest=is_latest)
             wanted = None if new is None else foreign_key(key, new)
             held = None if old is None else foreign_key(key, old)
-            tell_change(wanted, held, key, row_hash, timestamp, headers)
+            send_change(wanted, held, key, row_hash, timestamp, headers)
 
         return process
 
-    def _compile_tell_change(self, task: TaskContext, forward: StreamProcess) -> TellChange:
-        def tell(
+    def _compile_send_change(self, task: TaskContext, forward: StreamProcess) -> SendChange:
+        def send(
             foreign_key: Any,
             instruction: Instruction,
             key: Any,
@@ -97,9 +97,9 @@ class SubscriptionSendNode(ProcessorNode):
 
         differ = self._compile_differ(task)
         if self.is_left:
-            return _left_changes(tell, differ)
+            return _left_changes(send, differ)
         drop = task.dropper(self.name, DropReason.NULL_FOREIGN_KEY)
-        return _inner_changes(drop, tell, differ)
+        return _inner_changes(drop, send, differ)
 
     def _compile_differ(self, task: TaskContext) -> Callable[[Any, Any], bool]:
         """Whether foreign keys differ, in their bytes: objects need not be comparable."""
@@ -112,32 +112,32 @@ class SubscriptionSendNode(ProcessorNode):
         return differ
 
 
-def _left_changes(tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
-    def tell_change(wanted: Any, held: Any, *row: Any) -> None:
+def _left_changes(send: Send, differ: Callable[[Any, Any], bool]) -> SendChange:
+    def send_change(wanted: Any, held: Any, *row: Any) -> None:
         if held is not None and differ(wanted, held):
-            tell(held, Instruction.UNSUBSCRIBE, *row)
-        # Whatever happened, the result has to be computed anew once the right side answered.
-        tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER, *row)
+            send(held, Instruction.UNSUBSCRIBE, *row)
+        # In every case the result has to be computed again from the right side's response.
+        send(wanted, Instruction.SUBSCRIBE_AND_ANSWER, *row)
 
-    return tell_change
+    return send_change
 
 
-def _inner_changes(drop: Drop, tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
-    def tell_change(wanted: Any, held: Any, key: Any, row_hash: bytes | None, *record: Any) -> None:
+def _inner_changes(drop: Drop, send: Send, differ: Callable[[Any, Any], bool]) -> SendChange:
+    def send_change(wanted: Any, held: Any, key: Any, row_hash: bytes | None, *record: Any) -> None:
         if wanted is None:
             if row_hash is not None:
                 drop()
             if held is not None:
-                tell(held, Instruction.UNSUBSCRIBE_AND_ANSWER, key, row_hash, *record)
+                send(held, Instruction.UNSUBSCRIBE_AND_ANSWER, key, row_hash, *record)
         elif held is not None and differ(wanted, held):
-            # No answer from the old foreign key: the new one's decides what the result is.
-            tell(held, Instruction.UNSUBSCRIBE, key, row_hash, *record)
-            tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER, key, row_hash, *record)
+            # No response for the old foreign key: that for the new one determines the result.
+            send(held, Instruction.UNSUBSCRIBE, key, row_hash, *record)
+            send(wanted, Instruction.SUBSCRIBE_AND_ANSWER, key, row_hash, *record)
         else:
             # Without a right row there was no result either, so there is nothing to delete.
-            tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER_IF_FOUND, key, row_hash, *record)
+            send(wanted, Instruction.SUBSCRIBE_AND_ANSWER_IF_FOUND, key, row_hash, *record)
 
-    return tell_change
+    return send_change
 
 
 class SubscriptionResolveNode(ProcessorNode):

@@ -1,6 +1,6 @@
-"""Foreign-key join, right side: it keeps subscriptions, and answers them now and at every change.
+"""Foreign-key join, right side: it stores subscriptions, and responds now and at every change.
 
-What a subscription asks for is told in `foreign_key_left`.
+The instructions of subscriptions are described in `foreign_key_left`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 
 
 class SubscriptionReceiveNode(ProcessorNode):
-    """Keeps subscriptions and passes them on, as they came, to be answered.
+    """Stores subscriptions and passes them on unchanged, to be answered.
 
     A subscription without foreign key asks for an answer only, so it is not kept; any other
     instruction without foreign key is dropped and counted.
@@ -53,10 +53,10 @@ class SubscriptionReceiveNode(ProcessorNode):
 
 
 class SubscriptionJoinNode(ProcessorNode):
-    """Answers a subscription with the right row of now: ``(left key, SubscriptionResponse)``.
+    """Answers a subscription with the current right row: ``(left key, SubscriptionResponse)``.
 
-    The answer has the larger timestamp of subscription and right row. Whether there is one, and
-    what it says if there is no row, is the subscription's instruction.
+    The response has the larger timestamp of subscription and right row. The subscription's
+    instruction determines whether there is one, also if there is no row.
     """
 
     right: TableNode
@@ -88,12 +88,12 @@ class SubscriptionJoinNode(ProcessorNode):
 
 
 class SubscriptionUpdateNode(ProcessorNode):
-    """Tells every subscriber of a right row that it changed: ``(left key, SubscriptionResponse)``.
+    """Notifies every subscriber of a changed right row: ``(left key, SubscriptionResponse)``.
 
-    One answer per subscription, in the order of the left keys' bytes, with the timestamp and
+    One response per subscription, in the order of the left keys' bytes, with the timestamp and
     headers of the right record, even if the left row is newer. An update that changes nothing is
-    sent all the same. Null keys are dropped and counted; so are out-of-order updates of a versioned
-    table (KIP-914).
+    sent, too. Null keys are dropped and counted; so are out-of-order updates of a versioned table
+    (KIP-914).
     """
 
     store_name: str

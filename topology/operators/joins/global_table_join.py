@@ -56,14 +56,15 @@ class GlobalTableJoinNode(ProcessorNode):
         return process
 
     def _refused(self, mapped: Any, store: Any, error: Exception) -> Exception:
-        """The error of the same class that names the mapper, where it is the key that is wrong."""
+        """Return an error of the same class that names the mapper, if the key is wrong."""
         try:
             store.codec.encode_key(mapped)
         except Exception:  # noqa: BLE001  serdes raise anything
             if type(error) in (TypeError, SerdeError):
                 function = getattr(self.key_mapper, "by_value", self.key_mapper)
                 return type(error)(
-                    f"the key mapper {function_site(function)} returned no key of the global table:"
+                    f"the key mapper {function_site(function)} returned an invalid key of the"
+                    " global table:"
                     f" {text_of(error)}"
                 )
         return error

@@ -19,7 +19,7 @@ _HASH = struct.Struct(">QQ")
 
 
 def hash_128(data: bytes) -> bytes:
-    """The hash as 16 bytes: both halves big-endian, as they travel on the topics.
+    """Return the hash as 16 bytes: both halves big-endian, as on the topics.
 
     >>> hash_128(b"").hex(), hash_128(b"x|l2").hex()
     ('9d2764a018e329428c3cf3b035938518', '3b309d49dd6f18e456e9c27f0aee7337')

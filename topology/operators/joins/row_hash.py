@@ -1,17 +1,17 @@
-"""What a foreign-key join tells left rows apart by: a hash that every reading of a row agrees on.
+"""The hash by which a foreign-key join compares left rows, equal at every read of a row.
 
-The hash goes out with a subscription and comes back with each answer, perhaps days and restarts
-later, and must be that of the row which is read then. It cannot be made of the object that an
-operator forwards: an int in the place of a float is read as a float, and a set is written in
-another order by the next process. So both ends read the row where it is kept:
+The hash is sent with a subscription and returned with each response, perhaps days and restarts
+later, and must equal that of the row as it is read then. It cannot be computed from the object that
+an operator forwards: an int in the place of a float is read as a float, and the next process
+encodes a set in another order. So both ends read the row from where it is stored:
 
-- a table with a store: the hash is that of the stored bytes, which are neither decoded nor encoded;
-- a table that is computed from others when it is read: of what that reading gives, encoded;
-- behind ``suppress``, which still shows the value before while it forwards one: of what it
-  forwards. That was decoded from its buffer, so it is a reading already.
+- a table with a store: the hash of the stored bytes, which are neither decoded nor encoded;
+- a table that is computed from others when it is read: the hash of the computed row, encoded;
+- below ``suppress``, which still returns the previous value while it forwards a row: the hash of
+  the forwarded row. It was decoded from the buffer, so it equals the row as read.
 
-Kafka Streams hashes the object that is forwarded, encoded (KAFKA-15303). If encoding a decoded
-row gives its bytes, that is the same hash; answers to subscriptions of such a hash are taken too.
+Kafka Streams hashes the forwarded object, encoded (KAFKA-15303). If encoding a decoded row gives
+its bytes, that is the same hash; responses to subscriptions with such a hash are accepted, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RowHashes:
         self._serialize: Callable[[Any], bytes] = value.serializer(f"{topic}-vh", False)
 
     def of_update(self, key: Any, new: Any, *, is_latest: bool) -> tuple[Any, bytes]:
-        """The row of an update as it will be read from now on, and its hash."""
+        """Return the row of an update as it will be read from now on, and its hash."""
         latest, _, latest_bytes, lags, _ = self._getter
         row = latest(key) if is_latest and not lags else None
         if row is None:
@@ -46,7 +46,7 @@ class RowHashes:
         return value, hash_128(self._serialize(value) if data is None else data)
 
     def is_current(self, key: Any, value: Any, row_hash: bytes | None) -> bool:
-        """Whether an answer is about the row of now, whose value is ``value``; None: no row."""
+        """Whether a response is for the current row with this ``value``; None: no row."""
         if value is None or row_hash is None:
             return value is None and row_hash is None
         latest_bytes = self._getter.latest_bytes

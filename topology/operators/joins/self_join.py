@@ -46,7 +46,7 @@ class SelfJoinNode(ProcessorNode):
         copied = store.copied
 
         def fresh(value: Any, data: bytes) -> Any:
-            """A joiner may change what it is given: each argument is an object of its own."""
+            """Return a separate object per call, because a joiner may change its arguments."""
             return value if copied is None else copied(data)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -8,26 +8,27 @@ Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
 
 - null value: dropped and counted. Null key: likewise, but a side whose unmatched rows are results
   forwards it at once, without a partner: it can never have one.
-- an end of the window that lies before time 0 is 0: with a negative ``before`` or ``after``, the
-  first records find partners at 0 that their window does not have.
+- if the end of the window is before time 0, it is 0: with a negative ``before`` or ``after``, the
+  first records find partners at 0 that their window does not contain.
 - result: the joined value with the larger timestamp of the pair and the headers of the record that
   triggered it; partners in order of their timestamps, then of their arrival.
-- late: there is no test. A record joins whatever the other store still shows: rows with timestamps
-  above its clock - (before + after + grace). With all three 0 it shows none, so nothing ever joins.
-- so a record of a side that lags behind may miss partners. Whose window and grace the other store's
-  clock has passed is counted (``late_join_records_total``; Kafka Streams has no figure for it) and
-  goes on as if nothing was missed.
+- late: there is no check. A record joins all rows that the other store still returns: those with
+  timestamps above its clock - (before + after + grace). With all three 0 it never returns any.
+- so a record of a side that lags may miss partners. If the other store's clock has passed its
+  window and grace, it is counted (``late_join_records_total``; Kafka Streams has no such metric)
+  and processed like any other record.
 - unmatched rows wait in the shared store until stream time, that of both sides together, has PASSED
   their window and the grace; they leave by timestamp, right before left, then key, with their own
   timestamp. They leave only when a record arrives that is as new as stream time: an idle topic
   flushes nothing. A match takes all waiting rows of that key, side and timestamp with it.
 - an out-of-order record without partner whose window is over for stream time is forwarded without
-  waiting, although the grace is not over (the quirk that costs a correction: its partner may still
-  come and join, after the unmatched result was sent). Waiting would be in vain in Kafka Streams,
-  whose expired rows are looked for only by records at stream time.
-- looks for expired rows are at least ``emit_interval_ms`` of wall-clock time apart, and skipped
-  while the LAST row that the previous look came by, or an earlier one that began to wait since,
-  would have to wait on. So rows may leave later than they could: of a left join's waiting rows the
+  waiting, although the grace is not over (which costs a correction: its partner may still arrive
+  and join, after the unmatched result was sent). In Kafka Streams waiting would not help: only
+  records at stream time search for expired rows.
+- searches for expired rows are at least ``emit_interval_ms`` of wall-clock time apart, and skipped
+  while the LAST row that the previous search visited, or an earlier one that was added since, has
+  to keep waiting. So rows may leave later than they could: the newest of a left join's waiting rows
+  decides, not the oldest. Kafka Streams does this to search rarely.
   newest decides, not the oldest. Kafka Streams does it to look rarely.
 
 Invariants: the clocks are cells of the task, shared by both sides.
@@ -73,12 +74,12 @@ class StreamJoinNode(ProcessorNode):
 
     @property
     def before_ms(self) -> int:
-        """How far back this side's records look for partners."""
+        """How far back this side's records search for partners."""
         return self.windows.before_ms if self.is_left_side else self.windows.after_ms
 
     @property
     def after_ms(self) -> int:
-        """How far ahead they look."""
+        """How far ahead this side's records search for partners."""
         return self.windows.after_ms if self.is_left_side else self.windows.before_ms
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
@@ -94,7 +95,7 @@ class StreamJoinNode(ProcessorNode):
         return self._compile_outer(task, forward, self.outer_store)
 
     def _join(self) -> Callable[[Any, Any, Any], Any]:
-        """The joiner with this side's value first."""
+        """Return the joiner with this side's value first."""
         joiner = self.joiner
         return joiner if self.is_left_side else lambda key, this, other: joiner(key, other, this)
 
@@ -113,7 +114,7 @@ class StreamJoinNode(ProcessorNode):
             if timestamp + reach < others.time:
                 note_late()
             first, last = max(0, timestamp - before), max(0, timestamp + after)
-            # A joiner may change what it is given: each gets an object of its own.
+            # A joiner may change its arguments: each call gets a separate object.
             data, is_first = own_store.encoded_last, True
             for partner_time, partner in fetch(key, first, last):
                 if not is_first and copied is not None:
@@ -181,7 +182,7 @@ class StreamJoinNode(ProcessorNode):
     def _compile_emission(
         self, task: TaskContext, forward: StreamProcess, outer_store: StoreSpec
     ) -> EmitExpired:
-        """Forward the rows whose window and grace stream time has passed, and take them out."""
+        """Return a function that forwards and removes the rows that stream time has passed."""
         waiting = task.store(outer_store.name)
         observed = task.time_cell(self.clock)
         watched = task.time_cell(f"{self.clock}-watched")
@@ -201,13 +202,13 @@ class StreamJoinNode(ProcessorNode):
 
         def emit_expired(timestamp: int, headers: Headers) -> None:
             time = observed.time
-            # An empty store is looked into too, and that counts for the interval: in Kafka Streams
+            # An empty store is searched, too, and that counts for the interval: in Kafka Streams
             # the sum overflows there.
             if own_wait == 0 if watched.time == _NONE_WAITS else watched.time + own_wait >= time:
                 return
             now = task.wall_clock_ms()
             # Farther ahead than one interval: the wall clock went back, or another instance's was
-            # ahead. Waiting for it to catch up would hold results back for that long.
+            # ahead. Waiting for it to catch up would delay results for that long.
             if now < next_look.time <= now + interval:
                 return
             next_look.time = now + interval
@@ -218,7 +219,7 @@ class StreamJoinNode(ProcessorNode):
                 if len(open_sides) == _BOTH_SIDES:
                     return
                 if row_time + (left_wait if is_left else right_wait) >= time:
-                    open_sides.add(is_left)  # all later rows of this side are open too
+                    open_sides.add(is_left)  # all later rows of this side are open, too
                     continue
                 for value in values:
                     left, right = (value, None) if is_left else (None, value)
@@ -230,20 +231,20 @@ class StreamJoinNode(ProcessorNode):
 
 
 class Partners(NamedTuple):
-    """The store that partners are looked for in, as operators use it."""
+    """The other side's store, as operators search it."""
 
     fetch: Callable[[Any, int, int], Iterator[tuple[int, Any]]]
-    #: how far it has come
+    #: the store's stream time
     clock: TimeCell
-    #: A record misses what has expired if the clock is farther ahead of it: beyond the window's
-    #: end and the grace. The one partner at the very edge, which the store hides a millisecond
-    #: early, makes nothing late.
+    #: A record misses expired rows if the clock is farther ahead of it than this: beyond the
+    #: window's end and the grace. The one partner exactly at the limit, which the store hides a
+    #: millisecond early, makes no record late.
     reach_ms: int
     note_late: Callable[[], None]
 
 
 def partners_in(task: TaskContext, store: str, *, back_ms: int) -> Partners:
-    """For records that look back ``back_ms``."""
+    """Return the store for records that search ``back_ms`` back."""
     opened = task.store(store)
     segments = opened.segments
     reach_ms = segments.retention_ms - back_ms

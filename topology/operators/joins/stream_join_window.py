@@ -45,7 +45,7 @@ class StreamJoinWindowNode(ProcessorNode):
         return process
 
     def _compile_encoding(self, task: TaskContext, forward: Forward, store: Any) -> Process:
-        """The value is encoded before the joiner gets it, which may change it."""
+        """Encode the value before the joiner gets it, because the joiner may change it."""
         encode, put_encoded = store.encoded, store.put_encoded
         copied = store.copied if self.is_shared else None
 

@@ -1,6 +1,6 @@
-"""Stream-table join without grace: the stream asks, the table answers with its row of now.
+"""Stream-table join without grace: a stream record is joined with the table's current row.
 
-A versioned table answers with the row as of the stream record's time (KIP-914). Only the stream
+A versioned table returns the row as of the stream record's time (KIP-914). Only the stream
 triggers results; they have the stream record's timestamp and headers. Null values on the stream are
 dropped and counted; null keys too, except in a left join, where they meet no row (KIP-962).
 """

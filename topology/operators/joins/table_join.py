@@ -17,8 +17,8 @@ Semantics, exactly Kafka Streams' (`KTableKTable*Join`):
   other table's CURRENT row. Of a table with ``emit="commit"`` that is the row that was emitted
   last, where Kafka Streams reads its cache (and subtracts what it has not added: KAFKA-4609).
 - versioned tables (KIP-914): updates older than the newest of their key are dropped and counted;
-  the other table is read as it is now. The result counts as not versioned, unless it is kept in a
-  versioned store.
+  of the other table the current row is read. The result counts as not versioned, unless it is kept
+  in a versioned store.
 
 The tables must be co-partitioned; nothing is repartitioned.
 """
@@ -84,7 +84,7 @@ class TableJoinNode(ProcessorNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         other_rows = self.other.value_getter(task)
-        # With old values it takes back what it has sent, which it made of rows that were sent.
+        # With old values the join subtracts what it has sent, which came from forwarded rows.
         latest = other_rows.as_forwarded() if self.sends_old_values else other_rows.latest
         join = self._join()
         needs_this, needs_other = self.needs_this, self.needs_other
@@ -126,7 +126,7 @@ class TableJoinNode(ProcessorNode):
         return process
 
     def _join(self) -> Callable[[Any, Any, Any], Any]:
-        """The joiner with this side's value first."""
+        """Return the joiner with this side's value first."""
         joiner = self.joiner
         return joiner if self.side == "left" else lambda key, this, other: joiner(key, other, this)
 
@@ -152,7 +152,7 @@ class TableJoinMergeNode(TableNode):
         return tuple(dict.fromkeys(names))
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
-        """From the store, or joined anew from the rows of both tables."""
+        """Return a getter of the store, or one that joins the current rows of both tables."""
         if self.store is not None:
             return row_getter(task, self.store)
         this, other = self.left.this.value_getter(task), self.left.other.value_getter(task)

@@ -1,26 +1,26 @@
-"""Deduplication: of the records of one key, or of one key and id, within an interval one goes on.
+"""Deduplication: of the records of a key (or key and id) within an interval, one is forwarded.
 
 Semantics (KIP-655, which Kafka Streams has accepted and not released):
 
-- duplicate: a record of which one with the same key (and id) went on before, at most the interval
-  earlier or later by event time, both ends included. What did not go on makes no duplicates. The
-  one that came first goes on, whichever of them is older; it is not changed. The others are counted
-  (`duplicate`).
-- a null key, or an id of None, says nothing about a record: it goes on, and moves no clock.
+- duplicate: a record is a duplicate if one with the same key (and id) was forwarded before it and
+  is at most the interval earlier or later by event time, both ends included. A record that was not
+  forwarded does not make duplicates. The first to arrive is forwarded, unchanged, even if it is
+  newer. Duplicates are dropped and counted (`duplicate`).
+- a record with a null key, or an id of None, is forwarded, and does not advance the clock.
 - late: older than stream time, that of the records with a key (and id), by more than the grace,
   which is the store's retention less two intervals: as long as the interval, unless the store is
-  kept longer. Dropped and counted. What went on near it may have expired, so nobody knows whether
-  it is a duplicate; Kafka Streams' draft lets it pass if no row is found.
+  kept longer. Dropped and counted. Records forwarded near it may have expired, so it is unknown
+  whether it is a duplicate; Kafka Streams' draft forwards it if no row is found.
 
-How it works: what went on lies farther apart than the interval. So a window that is as long as the
-interval has one row at most, with the time of the record that went on, and a record's neighbours
-can only be in its own window, the one before and the one behind: three reads of one row each.
+How it works: forwarded records are farther apart than the interval. So a window that is as long as
+the interval has at most one row, with the time of the forwarded record, and the nearest forwarded
+records can only be in a record's window, the previous and the next one: three reads of one row.
 
-Invariants: of two records of one key (and id) that went on, no one is within the interval of the
-other, whatever the order they came in. Rows expire with the retention, so there are at most as many
-as records went on within it. State commits with the input offsets, whatever the guarantee is about
-outputs: a record that is processed again after a crash does not find its own row, which is why rows
-need no offset (the draft's have one).
+Invariants: no two forwarded records of one key (and id) are within the interval of each other, in
+whatever order they arrived. Rows expire with the retention, so there are at most as many as records
+forwarded within it. State commits with the input offsets, regardless of the guarantee for outputs:
+a record that is processed again after a crash does not find its own row, so rows do not need an
+offset (those of the draft have one).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 
 
 class DeduplicateNode(ProcessorNode):
-    """``store`` has windows as long as the interval; its keys are pairs where there is an id."""
+    """``store`` has windows as long as the interval; its keys are pairs if there is an id."""
 
     passes_on = True
 
@@ -53,7 +53,7 @@ class DeduplicateNode(ProcessorNode):
         store, interval, id_of = task.store(self.store.name), self.interval_ms, self.id_selector
         fetch, put = store.fetch_row, store.put
         grace = (self.store.retention_ms or 0) - 2 * interval
-        # The last window starts here: nothing lies behind it, and its neighbour has no key.
+        # The last window starts here: there is no window after it.
         last = MAX_TIME_MS - MAX_TIME_MS % interval
         # Named after the store, which the user names, never after the operator.
         observed = task.time_cell(f"observed:{self.store.name}")

@@ -1,4 +1,4 @@
-"""Filters: which records go on, and on which branch. None of them changes a record."""
+"""Filters: which records are forwarded, and to which branch. They do not change records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 
 
 class FilterNode(ProcessorNode):
-    """Lets pass what the predicate accepts; it sees null keys and values too."""
+    """Forwards records that the predicate accepts; it sees null keys and values, too."""
 
     passes_on = True
 
@@ -76,7 +76,7 @@ class BranchNode(ProcessorNode):
 
 
 class RepartitionFilterNode(ProcessorNode):
-    """Passes everything, or everything with a key. What has none is counted; not by the JVM."""
+    """Forwards everything, or everything with a key. Others are counted (the JVM does not)."""
 
     drops_null_keys: bool
 

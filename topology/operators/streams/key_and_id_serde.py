@@ -1,8 +1,8 @@
-"""Keys of a store that tells records of one key apart by an id: 4 bytes length, key | id.
+"""Keys of a store that distinguishes records of one key by an id: 4 bytes length, key | id.
 
-The key is written as it is elsewhere, so that whoever moves rows finds its bytes, which decide
-about the partition. The id is written for a topic of its own, ``-id`` behind the name, which only
-matters to schema registries.
+The key is encoded as elsewhere, so that code that moves rows finds its bytes, which determine the
+partition. The id is encoded for a separate topic name with the suffix ``-id``, which only matters
+to schema registries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mappers: a new key, a new value, both, or any number of them for one.
 
-Null keys and values are given to the mapper too. map_values and select_key call a mapper of the
-value alone without the key: one frame less.
+Null keys and values are passed to the mapper, too. map_values and select_key call a mapper of the
+value alone without the key, which saves a frame.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SelectKeyNode(ProcessorNode):
 
 
 class FlatMapNode(ProcessorNode):
-    """The mapper returns an iterable of ``(key, value)``; each goes all the way down in turn."""
+    """The mapper returns an iterable of ``(key, value)``, each processed completely in turn."""
 
     mapper: Callable[[Any, Any], Any]
 
@@ -99,7 +99,7 @@ class FlatMapNode(ProcessorNode):
 
 
 class FlatMapValuesNode(ProcessorNode):
-    """The mapper returns an iterable of values; each goes all the way down in turn."""
+    """The mapper returns an iterable of values, each processed completely in turn."""
 
     mapper: Callable[[Any, Any], Any]
 

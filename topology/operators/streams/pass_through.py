@@ -1,7 +1,7 @@
-"""Operators that all records pass unchanged: the union of streams, and those that look at them.
+"""Operators that forward all records unchanged: the union of streams, peek, foreach and print.
 
-The side effects of peek, foreach and print happen at least once even under exactly-once: a record
-that is processed again after a crash is looked at again.
+The side effects of peek, foreach and print happen at least once even under exactly-once: they are
+repeated for a record that is processed again after a crash.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 
 
 class PassThroughNode(ProcessorNode):
-    """Costs nothing when it runs: its closure is that of its children."""
+    """Has no runtime cost: its closure is that of its children."""
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         return forward
@@ -43,7 +43,7 @@ class PeekNode(ProcessorNode):
 
 
 class PrintNode(ProcessorNode):
-    """One line ``[label]: key, value`` per record. ``file`` None: standard output of the moment."""
+    """One line ``[label]: key, value`` per record. ``file`` None: the current standard output."""
 
     label: str
     file: TextIO | None = None

@@ -50,7 +50,7 @@ _key_as_json = JsonSerde[Any]().unchecked_serializer(is_key=True)
 
 
 class Connections:
-    """The stores of a user's operator: named ones, and ones it brings along as declarations."""
+    """The stores of a user's operator: by name, or declared with the operator."""
 
     def __init__(self, stores: str | StoreSpec | Iterable[str | StoreSpec]) -> None:
         one: object = stores
@@ -60,7 +60,7 @@ class Connections:
             if not isinstance(store, str | StoreSpec):
                 raise declaration_error(
                     f"stores= takes names of stores, or declarations such as key_value_store(...),"
-                    f" found {store!r}. Give what the processor asks its context for."
+                    f" found {store!r}. Give the stores that the processor gets from its context."
                 )
         self.owned = tuple(store for store in given if isinstance(store, StoreSpec))
         self.names = tuple(store.name if isinstance(store, StoreSpec) else store for store in given)
@@ -104,8 +104,8 @@ class ProcessNode(ProcessorNode):
         task.starting.append(start)
         new_tuple = tuple.__new__
 
-        # A list that a processor appends to is its own: the record may be read again, and others
-        # get the same one.
+        # A processor may append to the list of headers, so it gets a copy: the record may be read
+        # again, and other operators get the same list.
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if headers is not None:
                 headers = list(headers)
@@ -133,7 +133,7 @@ class ProcessNode(ProcessorNode):
 
 
 class OperatorContext:
-    """What every user's operator may ask: stores, clocks, schedules; it cannot forward."""
+    """The context of every user's operator: stores, clocks, schedules; it cannot forward."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class OperatorContext:
         self._connections = connections
         self._declared_at = declared_at
         self._schedules = 0
-        #: as they were handed out
+        #: the stores as they were returned
         self._stores: dict[str, Any] = {}
         #: names the due times of schedules in the committed cut
         self.schedule_name = name
@@ -173,9 +173,9 @@ class OperatorContext:
         files, task = self._task.application_context.files, self._task.task_id
         if files is None:
             raise StoreAccessError(
-                f"Processor {self._name!r} asked for a state_dir, and task {task} has none: it"
-                " keeps a global store, is being replayed, or runs in a simulation. Keep what it"
-                " needs in its store."
+                f"Processor {self._name!r} asked for a state_dir, but task {task} has none: it"
+                " has a global store, is being replayed, or runs in a simulation. Keep its data"
+                " in a store instead."
             )
         return files(task)
 
@@ -257,7 +257,7 @@ class OperatorContext:
         self._task.request_commit()
 
     def _begin_punctuation(self) -> None:
-        """There is no current record."""
+        """Called before a punctuation, which has no current record."""
 
     def _check_thread(self, call: str, *, changes: bool) -> None:
         if not self._task.is_running_here():
@@ -282,7 +282,7 @@ class ForwardingContext(OperatorContext):
         super().__init__(task, name, connections, declared_at)
         self._forward = forward
         self._children = children
-        #: who gave a part of a record that is refused
+        #: the beginning of errors about a forwarded record
         self._forwarded = f"Processor {name!r} forwarded a record with"
         #: the key that results must have, in a tuple because it may be None; None: any
         self.fixed_key: tuple[Any] | None = None
@@ -296,8 +296,8 @@ class ForwardingContext(OperatorContext):
         except (TypeError, ValueError):
             raise TypeError(
                 f"{self._forwarded.removesuffix(' a record with')} {shown(record)}"
-                f" ({type(record).__name__}), which is no Record: give Record(key, value,"
-                " timestamp), or record._replace(value=...) of the one that it got"
+                f" ({type(record).__name__}), which is not a Record: pass Record(key, value,"
+                " timestamp), or record._replace(value=...) of the input"
             ) from None
         if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
             timestamp = event_time_of(timestamp, self._forwarded)
@@ -316,7 +316,7 @@ class ForwardingContext(OperatorContext):
         self.fixed_key = fixed
 
     def end(self) -> None:
-        """The processor is about to be closed: from here on it forwards nothing."""
+        """Refuse to forward from now on: the processor is about to be closed."""
 
         def refuse(*_: object) -> None:
             raise RuntimeError(
@@ -341,7 +341,7 @@ class ForwardingContext(OperatorContext):
 
 
 def _is_other_key(key: Any, fixed: Any) -> bool:
-    """Whether a key that is another object is another key: 1, 1.0 and True are three."""
+    """Whether a key that is another object is another key: 1, 1.0 and True are three keys."""
     if key != fixed or type(key) is str:
         return bool(key != fixed)
     try:
@@ -351,7 +351,7 @@ def _is_other_key(key: Any, fixed: Any) -> bool:
 
 
 class _ReadOnly:
-    """A global store as seen by processors: it is filled from its topic and from nowhere else."""
+    """A global store for processors: it is filled only from its topic."""
 
     def __init__(self, store: Any, name: str) -> None:
         self._store = store
@@ -360,7 +360,7 @@ class _ReadOnly:
     def __getattr__(self, attribute: str) -> Any:
         if attribute in WRITES:
             raise StoreAccessError(
-                f"Global store {self._name!r} is read-only here: it holds what its topic says."
-                " Write to that topic instead."
+                f"Global store {self._name!r} is read-only here: it contains the records of its"
+                " topic. Write to that topic instead."
             )
         return getattr(self._store, attribute)

@@ -2,8 +2,8 @@
 
 The partition is left open (the producer hashes the key with murmur2) unless the user gave a
 partitioner or the key is windowed: a windowed key is placed by its inner key alone, so that results
-stay on the partition of their input. Not so in repartition topics: Kafka Streams hashes the whole
-key there, and what it keeps behind them lies accordingly.
+stay in the partition of their input. Repartition topics differ: Kafka Streams hashes the whole key
+there, so its state below them is partitioned by the whole key.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _placed_writer(
 def _header_writer(
     sink: SinkNode, task: TaskContext, topic: str, encoders: Encoders, placement: Placement | None
 ) -> Callable[[Any, Any, int, Headers], None]:
-    """Of serdes that look at headers: they get a list of their own, which is then the record's."""
+    """Return a writer for serdes that use headers: they get a copy, which becomes the record's."""
     encode_key, encode_value = encoders
     send, name = task.send, sink.name
     drop = task.dropper(name, DropReason.NO_PARTITION)
@@ -147,9 +147,9 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
             name = topic_of(topic, chosen)
             if is_internal(task.application_id, name):
                 raise ValueError(
-                    f"{chosen} the topic {name!r}, which is named like one that this application"
-                    " makes for its state, or between its parts: other records in it would be read"
-                    " as such. Choose a topic of another name"
+                    f"{chosen} the topic {name!r}, which has the name of an internal topic of this"
+                    " application: it would read other records in it as its own state. Choose"
+                    " another topic name"
                 )
             fixed = SinkNode(
                 sink.name, TopicRef(name), sink.key, sink.value, partitioner=sink.partitioner
@@ -161,7 +161,7 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
 
 
 def _chooser(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], object]:
-    choose: Callable[..., object] = sink.topic  # type: ignore[assignment]  # it is no TopicRef
+    choose: Callable[..., object] = sink.topic  # type: ignore[assignment]  # not a TopicRef
     if not sink.takes_context:
         return lambda key, value, timestamp, headers: choose(key, value)
 
@@ -175,9 +175,9 @@ def _chooser(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Head
 
 
 def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exception) -> None:
-    """Returns if the result is to be left out."""
+    """Report the error; returns if the result is to be left out."""
     if isinstance(error, RegistryError):
-        raise error  # an unreachable registry is no record's fault
+        raise error  # an unreachable registry is not an error of the record
     task.not_encoded(part, sink, topic, error)
 
 
@@ -211,7 +211,7 @@ def _user_placement(partitioner: Partitioner, task: TaskContext, given_by: str) 
             return (chosen,)
         partitions = partitions_of(chosen, given_by)
         for partition in partitions:
-            # The test driver knows of no partitions but the one that it has.
+            # The test driver knows only the partition that it has.
             if partition is not None and partition >= count and task.knows_partition_count(topic):
                 found = f"topic {topic!r} has {count}, from 0 on"
                 raise no_such_partition(partition, given_by, found)

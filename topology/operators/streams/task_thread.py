@@ -1,14 +1,14 @@
 """Calls of a processor's context and stores are accepted from the thread that runs its task.
 
-A task computes on one thread, and a commit takes out everything since the previous one at a single
-instant. A call from another thread would put its result into no commit, into the commit of another
-record, or into a data structure that is being changed. So every call is checked, and a call that
-would have changed something also stops the task before its next commit: whoever made the call may
-never look at the exception.
+A task computes on one thread, and a commit includes everything since the previous one at a single
+instant. The result of a call from another thread would be in no commit, in the commit of another
+record, or in a data structure that is being changed. So every call is checked, and a call that
+would have changed something also stops the task before its next commit, because the caller may
+ignore the exception.
 
 While a thread runs a task it holds a lock, and the check asks the lock whether this thread has it:
-one call into C, half of what comparing ``get_ident()`` costs. Queries of applications do not pass
-here: they read committed rows, from any thread.
+one call into C, half the cost of comparing ``get_ident()``. Queries of applications are not
+checked: they read committed rows, from any thread.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _name_of(ident: int) -> str:
     for thread in threading.enumerate():
         if thread.ident == ident:
             return thread.name
-    return "that has ended"
+    return "(ended)"
 
 
 class OwnSchedule:
@@ -95,14 +95,14 @@ class OwnSchedule:
         self._name = name
 
     def cancel(self) -> None:
-        """No further calls. Raises WrongThreadError on another thread than the task's."""
+        """Stop further calls. Raises WrongThreadError on another thread than the task's."""
         if not self._task.is_running_here():
             check_thread(self._task, self._name, "cancel() of a schedule", changes=True)
         self._schedule.cancel()
 
 
 class OwnStore:
-    """A store as processors get it: every method checks the thread, then calls the store's."""
+    """A store for processors: every method checks the thread, then calls the store's."""
 
     def __init__(self, store: Any, task: TaskContext, node: str, name: str) -> None:
         self._store = store
@@ -151,7 +151,7 @@ def _checked(
 
 
 def _parameters(method: Callable[..., Any]) -> str:
-    """The names of its parameters where all are required: the call is then the cheapest."""
+    """Return the method's parameter names if all are required: that call is the cheapest."""
     plain = getattr(method, "__func__", method)
     if type(plain) is not FunctionType:
         return "key" if isinstance(method, MethodWrapperType) else "*arguments, **options"
@@ -165,7 +165,7 @@ def _parameters(method: Callable[..., Any]) -> str:
 def _scanning(
     method: Callable[..., Iterable[Any]], is_here: Callable[[], bool], check: Callable[[], None]
 ) -> Callable[..., Iterator[Any]]:
-    """Rows are read while they are iterated, so the first step is checked as well as the call."""
+    """Rows are read during iteration, so the first step is checked as well as the call."""
 
     def first(rows: Iterable[Any]) -> Iterator[Iterable[Any]]:
         if not is_here():

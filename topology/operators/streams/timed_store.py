@@ -1,7 +1,7 @@
-"""A store of values with their times, as user code writes it: the time of each row is checked.
+"""A store of values with timestamps for user code: the timestamp of each put row is checked.
 
-The changelog carries a row's time as its record's, which is no negative number. A row that had one
-would come back from a restore with another time.
+The changelog stores a row's time as its record's timestamp, which cannot be negative. A row with
+such a time would come back from a restore with another time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from logstate.contracts.stores import Entries, ValueAndTimestamp, pairs_of
 
 
 def as_written_by_users(store: Any, name: str) -> Any:
-    """The store itself, where it keeps no times; else one whose puts check them."""
+    """Return the store itself if it has no timestamps; otherwise one whose puts check them."""
     return TimedStore(store, name) if getattr(store, "is_timestamped", False) else store
 
 
 class TimedStore:
-    """Reads are those of the store, at no cost."""
+    """Reads are those of the store, without extra cost."""
 
-    #: where the store has one
+    #: if the store has one
     get: Callable[[Any], Any]
 
     def __init__(self, store: Any, name: str) -> None:
@@ -71,12 +71,12 @@ class TimedStore:
         return put_window if hasattr(self._store, "fetch") else put
 
     def put_all(self, entries: Entries[Any, Any]) -> None:
-        """Put each. Raises TypeError for what is no pairs."""
+        """Put each entry. Raises TypeError if the entries are not pairs."""
         for key, row in pairs_of(entries, self._name):
             self.put(key, row)
 
     def put_if_absent(self, key: Any, row: Any) -> Any:
-        """The row that is there; None where it was put."""
+        """Return the existing row; None if the row was put."""
         found = self.get(key)
         if found is None:
             self.put(key, row)
@@ -98,6 +98,6 @@ class TimedStore:
         if isinstance(row, tuple):
             return ValueAndTimestamp(*row)
         raise TypeError(
-            f"{self._given}out its time: found {shown(row)}, a {type(row).__name__}. Put"
+            f"{self._given}out a timestamp: got {shown(row)}, a {type(row).__name__}. Put"
             " ValueAndTimestamp(value, timestamp)"
         )

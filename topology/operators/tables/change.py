@@ -20,7 +20,7 @@ Change: TypeAlias = "tuple[Any, Any]"
 
 
 def change_serializer(serialize: Callable[[Any], bytes]) -> Callable[[Change], bytes]:
-    """An encoder of changes around the encoder of their values."""
+    """Return an encoder of changes around the encoder of their values."""
 
     def serialize_change(change: Change) -> bytes:
         new, old = change
@@ -37,7 +37,7 @@ def change_serializer(serialize: Callable[[Any], bytes]) -> Callable[[Change], b
 
 
 def change_deserializer(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Change]:
-    """A decoder of changes around the decoder of their values."""
+    """Return a decoder of changes around the decoder of their values."""
 
     def deserialize_change(data: bytes) -> Change:
         flag = data[-1] if data else -1

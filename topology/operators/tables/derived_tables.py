@@ -1,12 +1,12 @@
-"""Tables whose rows follow from their parent's: filter, filter_not, map_values and their kin.
+"""Tables whose rows are computed from their parent's: filter, filter_not, map_values and similar.
 
-What each of them adds is how one value follows from another. The closure is made of one text for
-all of them, so that an update passes no test of what its node is: with a store of its own or
-without, with old values or without.
+They differ in how one value is computed from another. The closure is generated from one text for
+all of them, so that an update needs no tests of the node's options: with a store or without, with
+old values or without.
 
-A row that stops matching a filter becomes a tombstone. With old values at hand nothing is sent for
-a row that did not match before either. Without them every row that does not match sends a
-tombstone, because the node cannot know (Kafka Streams' rule; materialise the table to save the
+A row that stops matching a filter becomes a tombstone. With old values, nothing is sent for a row
+that did not match before either. Without them every row that does not match sends a tombstone,
+because the node cannot know (as in Kafka Streams; materialize the table to save the
 tombstones).
 """
 
@@ -47,11 +47,11 @@ def bind({names}):
 
 
 class DerivedNode(TableNode):
-    """Kept only if its store is named; else rows are computed from the parent's when read."""
+    """Stored only if its store is named; otherwise rows are computed from the parent's on read."""
 
-    #: text of a value, made of the parent's ``{value}`` by the function ``derive``
+    #: expression of a value, computed from the parent's ``{value}`` by the function ``derive``
     derived_value: ClassVar[str]
-    #: lines before the first of them
+    #: lines before it
     first_lines: ClassVar[str] = ""
 
     parent: TableNode
@@ -101,15 +101,15 @@ class DerivedNode(TableNode):
         return process
 
     def lines_before_keeping(self) -> str:
-        """Where an update may end, once ``new`` and ``old`` are known."""
+        """Return lines that may end an update, once ``new`` and ``old`` are known."""
         return ""
 
     @abstractmethod
     def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
-        """The function ``derive(key, value)`` of ``derived_value``."""
+        """Return the function ``derive(key, value)`` of ``derived_value``."""
 
     def derived_row(self, task: TaskContext) -> DerivedRow:
-        """How a row is computed from the parent's when it is read."""
+        """Return how a row is computed from the parent's when it is read."""
         derive = self.derivation(task)
 
         def derived(key: Any, row: StoredRow | None) -> StoredRow | None:
@@ -120,7 +120,7 @@ class DerivedNode(TableNode):
 
 
 class TableFilterNode(DerivedNode):
-    """The predicate never sees null values: they are tombstones and stay that."""
+    """The predicate never sees null values: they are tombstones and remain tombstones."""
 
     passes_on = True
     derived_value = "{value} if {value} is not None and derive(key, {value}) else None"
@@ -130,7 +130,7 @@ class TableFilterNode(DerivedNode):
     use_versioned_semantics: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        # Old values that cost nothing save tombstones; none are enforced for that.
+        # Old values that cost nothing save tombstones; they are not forced for that.
         self.sends_old_values = self.parent.enable_sending_old_values(force=False)
 
     def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
@@ -154,7 +154,7 @@ class TableFilterNode(DerivedNode):
 
 
 class TableMapValuesNode(DerivedNode):
-    """The mapper never sees null values: they are tombstones and stay that."""
+    """The mapper never sees null values: they are tombstones and remain tombstones."""
 
     derived_value = "None if {value} is None else derive(key, {value})"
 

@@ -1,4 +1,4 @@
-"""Tables with a store of their own, and how their rows are read and written there."""
+"""Materialized tables, and how their rows are read and written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MaterializedNode(TableNode):
 
 
 def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
-    """The two closures of a task's store."""
+    """Return the two closures of a task's store."""
     store = task.store(spec.name)
     put = store.put
     if not spec.traits.is_versioned:
@@ -53,7 +53,7 @@ def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
 
 
 def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
-    """The getter of a materialised table."""
+    """Return the getter of a materialized table."""
     store = task.store(spec.name)
     if not spec.traits.is_versioned:
         return ValueGetter(_reader(store), latest_bytes=store.latest_bytes)
@@ -67,7 +67,7 @@ def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
 
 
 def _reader(store: Any) -> ReadRow:
-    """Plain rows, if the store has them."""
+    """Return a reader of plain rows, if the store has them."""
     reader: ReadRow = getattr(store, "get_row", store.get)
     return reader
 

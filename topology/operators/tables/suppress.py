@@ -1,4 +1,4 @@
-"""Holding a table's updates back until they are final, or for some time.
+"""Buffering a table's updates until they are final, or for some time.
 
 ``until="window_closes"``: a windowed row is forwarded once, when its window is closed and can
 change no more. ``until="time_limit"``: a key is forwarded at most once per ``wait_ms`` of event
@@ -11,14 +11,14 @@ Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
 - a row leaves once buffer time + wait <= stream time, earliest first, then by key bytes; with the
   timestamp, headers, topic and offset of the record that caused it. The buffer time is the end of
   the window, or the timestamp of the key's first buffered update.
-- tombstones: a window that was deleted before it closed is never heard of; a time limit passes them
-  on.
-- old value: that of the key's LAST update. It need not be what was forwarded before: a value that
-  came and went while waiting is subtracted downstream although it was never added. Joins, which
-  read the table, see the value before the key came into the buffer.
+- tombstones: a window that was deleted before it closed is never forwarded; a time limit forwards
+  tombstones.
+- old value: that of the key's LAST update. It can differ from the value forwarded before: a value
+  that was replaced while waiting is subtracted downstream although it was never added. Joins, which
+  read the table, see the value from before the key entered the buffer.
 - full (more than ``max_records`` keys or ``max_bytes`` estimated bytes): ``emit_early`` forwards
-  the earliest rows, the one just put included; ``shut_down`` raises ProcessingError, once what is
-  due has left: final results cannot be early, others may be declared so.
+  the earliest rows, the one just put included; ``shut_down`` raises ProcessingError after due rows
+  were forwarded: final results cannot be early.
 - sliding and session windows: a window whose end + wait EQUALS stream time is forwarded here while
   the aggregation still accepts records for it, so it can be forwarded twice.
 """
@@ -48,7 +48,7 @@ class SuppressNode(TableNode):
     when_full: Literal["shut_down", "emit_early"] = "emit_early"
 
     def __post_init__(self) -> None:
-        # The buffer remembers what downstream still believes: the old value of the first update.
+        # The buffer stores the value that was forwarded before: the old value of the first update.
         self.parent.enable_sending_old_values(force=True)
 
     def enable_sending_old_values(self, *, force: bool) -> bool:
@@ -66,7 +66,7 @@ class SuppressNode(TableNode):
             is_waiting, value = prior(key)
             if not is_waiting:
                 return latest_of_parent(key)
-            # Only the upstream's old value is known of it, not its timestamp.
+            # Only the parent's old value is known, not its timestamp.
             return None if value is None else (value, -1, None)
 
         return ValueGetter(latest, lags=True)
@@ -113,7 +113,7 @@ class SuppressNode(TableNode):
                 task.topic, task.partition, task.offset = place
                 forward(key, new, old if sends_old else None, timestamp, headers, True)
                 task.topic, task.partition, task.offset = current
-            # Only now: while the row is on its way, joins still read the value before it.
+            # Only now: while the row is being forwarded, joins still read the value before it.
             buffer.remove_first()
 
         return emit_first

@@ -1,9 +1,9 @@
-"""group_by of a table: every change takes its old row out of one group and puts the new into one.
+"""group_by of a table: every change removes its old row from one group and adds the new to one.
 
-The mapper gives ``(new key, new value)``; a null in it, or None in its place, leaves that side out:
-the row is in no group. The old side goes first. When both sides have the same key they travel in
-one record (KIP-904), so that the aggregate never shows the state between. Keys are the same if
-their bytes are: 1 and True are two groups.
+The mapper returns ``(new key, new value)``; a null in it, or None in its place, leaves that side
+out: the row is in no group. The old side goes first. If both sides have the same key, one record
+contains both (KIP-904), so that the aggregate never shows the state in between. Keys are the same
+if their bytes are: 1 and True are two groups.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import equal_as_bytes
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
-#: of a side without a row, or whose row is in no group
+#: for a side without a row, or whose row is in no group
 _NO_GROUP = (None, None)
 
 
@@ -30,7 +30,7 @@ class TableGroupByNode(ProcessorNode):
     has_table_edge = True
 
     mapper: Callable[[Any, Any], tuple[Any, Any] | None]
-    #: serde and topic of the groups' keys, told by the aggregation
+    #: serde and topic of the groups' keys, set by the aggregation
     keys: tuple[Serde[Any], str] | None = field(default=None, init=False)
     use_versioned_semantics: bool = field(default=False, init=False)
 
@@ -45,8 +45,8 @@ class TableGroupByNode(ProcessorNode):
         ) -> None:
             if key is None:
                 raise LogstateError(
-                    f"A change with a null key reached the table group {name!r}. A table has no"
-                    " row without a key; an operator above it made one."
+                    f"A change with a null key reached the table group {name!r}. Table rows must"
+                    " have a key; an operator above it forwarded one without."
                 )
             if latest_only and not is_latest:
                 return
@@ -77,7 +77,7 @@ class TableGroupByNode(ProcessorNode):
         def is_same_key(old_key: Any, new_key: Any) -> bool:
             try:
                 return serialize(old_key) == serialize(new_key)
-            except Exception:  # noqa: BLE001  the sink tells of it, and asks the handler
+            except Exception:  # noqa: BLE001  the sink reports it, and calls the handler
                 return False
 
         return is_same_key

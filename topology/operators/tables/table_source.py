@@ -18,8 +18,8 @@ from logstate.topology.operators.tables.rows import bind_rows, row_getter
 
 
 class TableSourceNode(TableNode):
-    """Drops null keys (counted); a null value deletes the row. Late rows overwrite, as they come;
-    only a versioned store puts them where they belong.
+    """Drops null keys (counted); a null value deletes the row. Late rows overwrite newer ones;
+    only a versioned store orders them by time.
     """
 
     store: StoreSpec | None

@@ -1,8 +1,8 @@
 """transform_values of a table: map_values with stores and a context.
 
-The transformer sees null values too, and may be called twice per update (for the new and the old
+The transformer sees null values, too, and may be called twice per update (for the new and the old
 value) and again whenever a join reads a row: it must be a function of the row and of its stores.
-When a row is read there is no current record: where it came from is not known any more.
+When a row is read there is no current record, so its topic and offset are unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TableTransformValuesNode(DerivedNode):
     schedule_name: str
 
     def __post_init__(self) -> None:
-        if self.store is not None:  # the transformer may ask for the rows of its own result
+        if self.store is not None:  # the transformer may read the rows of its own result
             names = (*self.connections.names, self.store.name)
             self.connections.names = tuple(dict.fromkeys(names))
 
@@ -52,15 +52,15 @@ class TableTransformValuesNode(DerivedNode):
 
         def transformed(key: Any, row: StoredRow | None) -> StoredRow | None:
             outer = task.topic, task.partition, task.offset, task.timestamp, task.headers
-            # What the transformer writes has the time and the headers of the row. There is no time
-            # without a row; Kafka Streams would fail at such a write.
+            # Rows that the transformer writes have the time and the headers of this row. There is
+            # no time without a row; Kafka Streams would fail at such a write.
             task.topic, task.partition, task.offset = None, -1, -1
             task.headers = None
             if row is not None:
                 task.timestamp, task.headers = row[1], row[2]
             try:
                 value = transformer.transform(key, None if row is None else row[0])
-            finally:  # so that a failure is that of the record at hand
+            finally:  # restored after a failure, too, which belongs to the current record
                 task.topic, task.partition, task.offset, task.timestamp, task.headers = outer
             if value is None:
                 return None

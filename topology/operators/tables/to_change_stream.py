@@ -1,7 +1,7 @@
-"""to_change_stream: what a table's rows were and became, as a stream.
+"""to_change_stream: old and new values of a table's rows, as a stream.
 
-Old values are what the table above sends to whoever subtracts. Only a change of the current row is
-one here: an update that a versioned table put below a newer one is left out, so that the old value
+Old values are those that the table sends for subtraction. Only changes of the current row are
+forwarded: an update that a versioned table put below a newer one is left out, so that the old value
 of each change is the new value of the one before it.
 """
 

@@ -1,7 +1,7 @@
 """to_stream: a table's changelog as a stream, tombstones included.
 
-Nothing happens here, so who forwards for every record may ask :func:`stream_below` what lies below,
-and call that: one frame less.
+Nothing happens here, so an operator that forwards every record may get the next closure from
+:func:`stream_below`, and call that directly, which saves a frame.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ class ToStreamNode(ProcessorNode):
 
 
 def stream_below(forward: Callable[..., None]) -> StreamProcess | None:
-    """What a closure of this operator passes records on to; None for every other closure."""
+    """Return the closure that this operator forwards to; None for every other closure."""
     return getattr(forward, "stream_below", None)

@@ -107,7 +107,9 @@ def test_a_row_is_a_value_with_its_time(spec: StoreSpec) -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.pipe("in", "k", "pair")
         assert list(driver.store("rows").all()) == [("k", ValueAndTimestamp(given[0], 5))]
-        with pytest.raises(ProcessingError, match=r"given a row without its time: found .*a \w+\."):
+        with pytest.raises(
+            ProcessingError, match=r"given a row without a timestamp: got .*a \w+\."
+        ):
             driver.pipe("in", "k", "alone")
 
 

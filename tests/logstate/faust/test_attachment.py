@@ -9,7 +9,7 @@ from typing import Any
 import faust
 import pytest
 
-from logstate.faust import beside
+from logstate.faust import attach
 from tests.patience import PATIENCE_S
 
 
@@ -36,7 +36,7 @@ class Running:
 
 def service_of(application: Any, name: str) -> Any:
     app = faust.App(name, broker="kafka://nowhere", autodiscover=False)
-    beside(app, application)
+    attach(app, application)
     return app._extra_services[-1]()
 
 

@@ -1,9 +1,9 @@
-"""A logstate application beside the agents of a Faust application: one process, one event loop.
+"""A logstate application attached to a Faust application: one process, one event loop.
 
-Its workers have threads of their own, so neither library waits for the other. They are two consumer
-groups and may read the same topics; what one writes the other reads like anybody's records. They
-end together: a stop of the Faust worker commits and closes the logstate application too, and where
-that one fails, the Faust worker does with its error.
+Its workers have separate threads, so neither library waits for the other. They are two consumer
+groups and may read the same topics; each reads the other's output like any records. They
+end together: a stop of the Faust worker commits and closes the logstate application, too, and if
+that one fails, the Faust worker fails with its error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mode import Service
 
 
 class Runnable(Protocol):
-    """What is needed of ``logstate.Application``."""
+    """The methods of ``logstate.Application`` that are used."""
 
     def run(self, *, handle_signals: bool = True) -> None:
         """Run until it is stopped; raises what stopped it."""
@@ -26,7 +26,7 @@ class Runnable(Protocol):
         """Ask it to end."""
 
 
-def beside(app: faust.App, application: Runnable) -> None:
+def attach(app: faust.App, application: Runnable) -> None:
     """Have the Faust worker of ``app`` run a logstate application; call it before the worker.
 
     The two must have different ids: one id is one consumer group. Raises ValueError otherwise.
@@ -38,7 +38,7 @@ def beside(app: faust.App, application: Runnable) -> None:
             " logstate.faust.adopt"
         )
 
-    class Beside(Service):
+    class AttachedApplication(Service):
         """Starts and ends with the Faust application."""
 
         running: asyncio.Future[None]
@@ -55,8 +55,8 @@ def beside(app: faust.App, application: Runnable) -> None:
 
         async def on_stop(self) -> None:
             application.stop()
-            with suppress(Exception):  # the watch has told it
+            with suppress(Exception):  # run() has already reported it
                 await self.running
 
     services: Any = app
-    services.service(Beside)
+    services.service(AttachedApplication)
