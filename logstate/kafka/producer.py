@@ -53,7 +53,7 @@ class PartitionCounts:
     """How many partitions output topics have, looked up again now and then.
 
     Partitions of keys are not remembered: hashing one costs 100 ns, finding it among 100,000 that
-    came before costs 270 ns (``tests/performance/NOTES.md``).
+    came before costs 270 ns (``docs/benchmarks.md``).
     """
 
     def __init__(self, producer: Producer) -> None:
