@@ -1,8 +1,8 @@
 """What ARCHITECTURE.md takes from the source: the table of packages.
 
 Between ``<!-- packages -->`` and ``<!-- /packages -->`` are the packages with the first sentence of
-their ``__init__``. The text of a link such as ``[Committer.commit](logstate/commit/)`` is a class, a
-function, a method or a constant that a module of the package defines; `unknown_names` returns the
+their ``__init__``. The text of a link such as ``[Committer.commit](logstate/commit/)`` is a class,
+a function, a method or a constant that a module of the package defines; `unknown_names` returns the
 others. Links name packages, so they stay valid when a module is renamed or split.
 """
 
