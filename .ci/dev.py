@@ -49,7 +49,7 @@ HOUSE_TESTS = (
     "tests/test_generated_texts.py",
     "tests/test_imports.py",
     "tests/test_readme.py",
-    "tests/test_rooms.py",
+    "tests/test_packages.py",
     "tests/test_tidy.py",
     "tests/logstate/kafka/test_forbidden_calls.py",
     "tests/topology/dsl/test_documentation.py",

@@ -10,7 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from logstate.app import Application as Application
+    from logstate.app.application import Application as Application
+    from logstate.app.instance.health import Health as Health
+    from logstate.app.instance.states import ApplicationState as ApplicationState
     from logstate.changelog.cuts.latest_cut import latest_cut as latest_cut
     from logstate.changelog.reading.store_read import read as read
     from logstate.contracts.errors import BrokerError as BrokerError
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from logstate.contracts.stores import VersionedRecord as VersionedRecord
     from logstate.directory.metadata import KeyQueryMetadata as KeyQueryMetadata
     from logstate.directory.metadata import StreamsMetadata as StreamsMetadata
-    from logstate.instance.health import Health as Health
-    from logstate.instance.states import ApplicationState as ApplicationState
     from logstate.restore.restore import RestoreProgress as RestoreProgress
     from logstate.serdes import boolean as boolean
     from logstate.serdes import bytes_ as bytes_
@@ -107,7 +107,7 @@ __version__ = "0.1.0"
 
 #: the public names, by the module that each is loaded from; above they are for type checkers
 _PUBLIC = {
-    "logstate.app": "Application",
+    "logstate.app.application": "Application",
     "logstate.changelog.cuts.latest_cut": "latest_cut",
     "logstate.changelog.reading.store_read": "read",
     "logstate.contracts.errors": (
@@ -124,8 +124,8 @@ _PUBLIC = {
     "logstate.contracts.standby_settings": "StandbySettings",
     "logstate.contracts.stores": "ValueAndTimestamp VersionedRecord",
     "logstate.directory.metadata": "KeyQueryMetadata StreamsMetadata",
-    "logstate.instance.health": "Health",
-    "logstate.instance.states": "ApplicationState",
+    "logstate.app.instance.health": "Health",
+    "logstate.app.instance.states": "ApplicationState",
     "logstate.restore.restore": "RestoreProgress",
     "logstate.serdes": (
         "boolean bytes_ float64 int32 int64 json json_of session_windowed string upgradable"

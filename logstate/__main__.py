@@ -1,6 +1,6 @@
 """``python -m logstate`` is the ``logstate`` command."""
 
-from logstate.cli import main
+from logstate.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,10 @@
 """What ARCHITECTURE.md takes from the source: the table of packages.
 
-Between ``<!-- packages -->`` and ``<!-- /packages -->`` are the packages with the first sentence of
-their ``__init__``. The text of a link such as ``[Committer.commit](logstate/commit/)`` is a class,
-a function, a method or a constant that a module of the package defines; `unknown_names` returns the
-others. Links name packages, so they stay valid when a module is renamed or split.
+Between ``<!-- packages -->`` and ``<!-- /packages -->`` are the packages of the first two levels,
+with the first sentence of their ``__init__``. The text of a link such as
+``[Committer.commit](logstate/commit/)`` is a class, a function, a method or a constant that a
+module of the package defines; `unknown_names` returns the others. Links name packages, so they
+stay valid when a module is renamed or split.
 """
 
 from __future__ import annotations
@@ -43,9 +44,8 @@ def between(page: str, mark: str, text: str) -> str:
 
 def _packages() -> Iterator[Path]:
     for folder in TOP_LEVEL:
-        for path in sorted({ROOT / folder, *(p.parent for p in (ROOT / folder).rglob("*.py"))}):
-            if path.name != "__pycache__":
-                yield path
+        yield ROOT / folder
+        yield from sorted(path.parent for path in (ROOT / folder).glob("*/__init__.py"))
 
 
 def _table() -> Iterator[str]:

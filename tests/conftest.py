@@ -52,10 +52,10 @@ REPETITIVE = tuple(
         *("chaos", "conformance", "differential", "simulation", *OF_EVERY_FILE),
         *("logstate/task/test_mutated_records.py", "logstate/worker/test_snapshots.py"),
         *("changelog/stores/test_readers.py", "logstate/queries/test_query_cost.py"),
-        *("logstate/restore/test_committed_offsets.py", "test_rooms.py"),
+        *("logstate/restore/test_committed_offsets.py", "test_packages.py"),
         *("topology/dsl/test_documentation.py", "topology/graph/test_stability.py"),
         "topology/processor/test_scan_cost.py",
-        *("logstate/instance/test_static_members.py", "upgrades/test_on_the_fake.py"),
+        *("logstate/app/instance/test_static_members.py", "upgrades/test_on_the_fake.py"),
         "topology/operators/aggregates/test_windows_survive_a_crash.py",
         "topology/operators/joins/test_joins_survive_a_crash.py",
     )
@@ -214,7 +214,13 @@ class TwoQueues(LoadScopeScheduling):
     #: whose tests mostly wait; the longest first, lest one is left alone at the end
     WAITING = (
         *("spark", "demo", "chaos", "browser", "broker"),
-        *("logstate/http", "logstate/instance", "upgrades", "log_conformance", "restore_fixtures"),
+        *(
+            "logstate/http",
+            "logstate/app/instance",
+            "upgrades",
+            "log_conformance",
+            "restore_fixtures",
+        ),
         *("logstate/directory", "logstate/restore", "logstate/worker/test_planned_topics.py"),
     )
     TOGETHER = ("spark", "browser", "test_wheel.py")

@@ -21,5 +21,5 @@ def test_a_package_that_is_missing_in_the_list_is_added() -> None:
 
 def test_a_public_name_that_type_checkers_lack_is_added() -> None:
     text = (ROOT / "logstate" / "__init__.py").read_text(encoding="utf-8")
-    line = "    from logstate.app import Application as Application\n"
+    line = "    from logstate.app.application import Application as Application\n"
     assert facade(text.replace(line, "")) == text

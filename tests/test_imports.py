@@ -1,4 +1,4 @@
-"""Who imports what from outside, and what is imported by nobody; test_rooms.py has the rooms."""
+"""Which module imports which library; test_packages.py has our own packages."""
 
 from __future__ import annotations
 
@@ -28,17 +28,11 @@ SOLE_IMPORTERS = {
     "google": {"logstate.serdes.protobuf_files"},
     "fastavro": {"logstate.serdes.avro"},
     "avro": {"logstate.serdes.avro_compatibility"},
-    "typer": {
-        "logstate.bench_command",
-        "logstate.cli",
-        "logstate.commands",
-        "logstate.run_command",
-        "logstate.replay_command",
-    },
-    "rich": {"logstate.cli", "logstate.commands"},
+    "typer": {"logstate.cli"},
+    "rich": {"logstate.cli"},
     "prometheus_client": {"logstate.metrics.prometheus"},
     "opentelemetry": {"logstate.metrics.opentelemetry"},
-    "cloudpickle": {"logstate.instance.by_value"},
+    "cloudpickle": {"logstate.app.instance.by_value"},
     "starlette": {"logstate.http"},
     "uvicorn": {"logstate.http"},
     "httptools": set[str](),
@@ -49,10 +43,10 @@ SOLE_IMPORTERS = {
     "pandas": set[str](),
 }
 
-# These are used by several modules, all in a few rooms.
+# These are used by several modules, all in a few packages.
 SPARK = "logstate.changelog.spark"
-ROOMS_OF = {
-    "pyspark": (SPARK, "pyspark_logstate"),
+PACKAGES_OF = {
+    "pyspark": (SPARK, "logstate.admin.spark_sink", "pyspark_logstate"),
     "pyarrow": (SPARK, "logstate.changelog.reading"),
 }
 
@@ -163,13 +157,13 @@ def test_a_heavy_library_has_its_one_importer(library: str) -> None:
     )
 
 
-@pytest.mark.parametrize("library", ROOMS_OF)
+@pytest.mark.parametrize("library", PACKAGES_OF)
 def test_spark_and_arrow_are_imported_by_the_readers_only(library: str) -> None:
     assert not offences(
         found
         for found in all_imports()
         if is_within(found.name, library)
-        and not any(is_within(found.importer, room) for room in ROOMS_OF[library])
+        and not any(is_within(found.importer, package) for package in PACKAGES_OF[library])
     )
 
 
@@ -182,7 +176,7 @@ def test_what_is_shipped_for_tests_is_not_used_by_the_rest() -> None:
         and not is_within(found.importer, "logstate.testing")
         and found.importer != "logstate"
         # A bench without a broker is a driver in a hurry.
-        and found.importer not in {"logstate.bench_command", "logstate.benched_on_brokers"}
+        and not is_within(found.importer, "logstate.cli.engine")
     )
 
 
@@ -196,5 +190,5 @@ def test_only_the_entry_point_imports_the_command_line() -> None:
     assert not offences(
         found
         for found in all_imports()
-        if is_within(found.name, "logstate.cli") and found.importer != "logstate.__main__"
+        if is_within(found.name, "logstate.cli.main") and found.importer != "logstate.__main__"
     )

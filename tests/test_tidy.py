@@ -36,7 +36,7 @@ LONG_FUNCTIONS: dict[str, int] = {
     # The hot loop: a call per record costs more than the operators it calls.
     "logstate/task/batch_loop.py:run_queue": 80,
     # Two lines per setting: declared once, passed on once.
-    "logstate/app.py:__init__": 90,
+    "logstate/app/application.py:__init__": 90,
 }
 
 BANNED_NAMES = {"base", "common", "helper", "helpers", "misc", "util", "utils"}
@@ -45,7 +45,7 @@ BANNED_CALLS = {"compile", "eval", "exec"}
 #: makes functions from the names of fields and nothing else
 MAY_EXECUTE_TEXT = {"logstate/contracts/generated_code.py"}
 #: the two ends of a pipe between a process and the one that it started with the same code
-MAY_UNPICKLE = {"logstate/instance/by_value.py"}
+MAY_UNPICKLE = {"logstate/app/instance/by_value.py"}
 
 #: as for the linter, a pragma at the end of a line does not count
 PRAGMA = re.compile(r"  # (type: ignore|noqa|pragma).*$")

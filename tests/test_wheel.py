@@ -151,7 +151,9 @@ def test_the_command_runs_under_both_of_its_names(run: Run) -> None:
 
 
 def test_the_command_without_its_extra_says_what_to_install(run: Run) -> None:
-    answer = run("python", "-c", "import sys; sys.modules['typer'] = None; import logstate.cli")
+    answer = run(
+        "python", "-c", "import sys; sys.modules['typer'] = None; import logstate.cli.main"
+    )
 
     assert answer.returncode == 1
     assert "pip install 'logstate[cli]'" in answer.stderr

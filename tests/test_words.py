@@ -34,10 +34,10 @@ PHRASES = [
     Phrase(r"is no parameter", "unknown parameter", 0),
     Phrase(r"given up|gives? up", "abandon, stop, close", 78),
     Phrase(r"passe?[sd]? over", "skip", 10),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 244),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 243),
     Phrase(r"held back", "buffered", 12),
     Phrase(r"went on|goes? on", "continue", 118),
-    Phrase(r"told", "received, reported, passed", 631),
+    Phrase(r"told", "received, reported, passed", 630),
 ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from typing import cast
 
 import pyarrow as pa
 import pyspark
@@ -65,9 +67,9 @@ class LogstateDataSource(DataSource):
     @message_first
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         log_reader()  # says so where the client is missing: reading does without what writing needs
-        from logstate.changelog.spark.sink import StoreWriter
-
-        return StoreWriter(self._parsed, schema, overwrite=overwrite)
+        # Loaded by name: a reader of tables needs nothing of the package that changes them.
+        sink = importlib.import_module("logstate.admin.spark_sink")
+        return cast(DataSourceWriter, sink.StoreWriter(self._parsed, schema, overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         try:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from logstate.topics.needed_acls import NeededAcl
+from logstate.admin.needed_acls import NeededAcl
 
 RESOURCES = {
     "topic": ResourceType.TOPIC,

@@ -11,7 +11,7 @@ import logging
 from datetime import timedelta
 from pathlib import Path
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology

@@ -19,14 +19,14 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner
 
 from logstate import Application, LogstateError, StreamsBuilder, Topology, TumblingWindows
-from logstate.cli import app as command
+from logstate.admin.needed_acls import NeededAcl, needed_acls
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.secured import client_settings
-from logstate.topics.needed_acls import NeededAcl, needed_acls
 from tests.broker.acl_bindings import binding
 from tests.patience import until
 

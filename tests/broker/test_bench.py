@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from logstate.cli import app as command
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
 from logstate.kafka.cluster import KafkaCluster

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition

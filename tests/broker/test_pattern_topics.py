@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.kafka.cluster import KafkaCluster

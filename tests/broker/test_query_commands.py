@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from logstate.app import Application
-from logstate.cli import app as command
+from logstate.app.application import Application
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord
 from logstate.kafka.cluster import KafkaCluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition

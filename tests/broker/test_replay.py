@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from logstate.app import Application
-from logstate.cli import app as command
+from logstate.app.application import Application
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import ProducedRecord, TopicPartition

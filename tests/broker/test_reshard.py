@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from logstate import serdes
-from logstate.app import Application
-from logstate.changelog.offline.reshard import Resharded, reshard
-from logstate.cli import app as command
+from logstate.admin.reshard import Resharded, reshard
+from logstate.app.application import Application
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import (
     ConfigError,

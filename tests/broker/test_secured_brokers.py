@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from logstate import Application, StreamsBuilder, Topology
+from logstate.admin.needed_acls import needed_acls
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import ProducedRecord
@@ -18,7 +19,6 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.cluster import LocalCluster
 from logstate.queries.queries import QueryableStore
-from logstate.topics.needed_acls import needed_acls
 from tests.broker.acl_bindings import binding
 from tests.patience import PATIENCE_S, until
 

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from logstate import Application, StreamsBuilder, Topology
+from logstate.app.instance.worker_pool_status import WorkerPoolStatus
 from logstate.contracts.clients import NewTopic
-from logstate.instance.worker_pool_status import WorkerPoolStatus
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from tests.patience import until

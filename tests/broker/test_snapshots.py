@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import logstate
 from logstate import Application, StreamsBuilder, Topology
 from logstate.changelog.cuts.named_cuts import find_cut
-from logstate.cli import app as command
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
 from logstate.kafka.cluster import KafkaCluster

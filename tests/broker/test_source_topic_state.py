@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import logstate
 from logstate import Application, StreamsBuilder, serdes
-from logstate.cli import app as command
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.patience import PATIENCE_S, until

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from logstate.app import Application
-from logstate.cli import app as command
+from logstate.app.application import Application
+from logstate.cli.main import app as command
 from logstate.contracts.clients import Admin, NewTopic
 from logstate.contracts.errors import (
     ConfigError,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from logstate.app import Application
+from logstate.app.application import Application
 from tests.broker.counting_app import application
 from tests.broker.counting_scenario import PARTITIONS, Scenario, running
 from tests.broker.group_settings import expect_heartbeats_within

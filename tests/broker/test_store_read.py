@@ -29,7 +29,7 @@ from logstate import (
     TumblingWindows,
     until_window_closes,
 )
-from logstate.cli import app as command
+from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError, LogstateError, TopicError
 from logstate.contracts.records import ProducedRecord

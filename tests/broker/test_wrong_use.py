@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import (
     BrokerError,

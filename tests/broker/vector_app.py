@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
 from tests.conformance.steps import build_topology

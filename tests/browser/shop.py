@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logstate import ErrorHandlers, dead_letter
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import instances_topic

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstate.admin.handover import stores_for_the_jvm
+from logstate.admin.reset import planned_reset
 from logstate.changelog.stored_manifest import (
     NESTING_MAX,
     check_manifest,
@@ -19,14 +21,12 @@ from logstate.changelog.stored_manifest import (
     decode_manifest,
     topics_of_others,
 )
-from logstate.commands.stored_logs import log_of_entry
+from logstate.cli.shared.stored_logs import log_of_entry
 from logstate.contracts.clients import run_steps
 from logstate.contracts.compatibility import NOTHING_DECIDED
 from logstate.contracts.errors import ConfigError, LogstateError, RestoreError
 from logstate.testing import FakeCluster
-from logstate.topics.handover import stores_for_the_jvm
 from logstate.topics.manifest import content, manifest
-from logstate.topics.reset import planned_reset
 from logstate.topics.store_moves import planned
 from logstate.topics.upgrade import accepted, check_unmarked, logged_as_stored
 from logstate.topology import StreamsBuilder, TumblingWindows

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import Windowed
 from logstate.topology import JoinWindows, StreamsBuilder, Topology, TumblingWindows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import faust
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.faust import beside, record_of
 from logstate.topology import StreamsBuilder
 from tests.faust_adoption.faust_app import INPUT, Visit, counting

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import BrokerError, StoreUnavailableError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition

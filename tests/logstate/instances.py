@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.partitioner import partition_of
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology, TumblingWindows

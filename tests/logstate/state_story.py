@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from logstate.instance.states import ApplicationState
+from logstate.app.instance.states import ApplicationState
 from tests.patience import PATIENCE_S
 
 S = ApplicationState

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.task.error_handlers import ErrorHandlers, dead_letter
 from logstate.testing import FakeCluster
 from tests.mutation_campaign.flow import DEAD, KINDS, topology

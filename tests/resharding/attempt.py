@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 
-from logstate.changelog.offline.reshard import reshard
+from logstate.admin.reshard import reshard
 from tests.resharding.flow import topology
 
 if __name__ == "__main__":

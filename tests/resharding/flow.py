@@ -16,7 +16,7 @@ from logstate import (
     TumblingWindows,
     until_window_closes,
 )
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.topology.plan.plan import Topology
 
 WINDOW_MS = 60_000

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from logstate.app import Application
-from logstate.changelog.offline.in_flight import check_is_drained
+from logstate.admin.in_flight import check_is_drained
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
 from logstate.contracts.records import ProducedRecord, TopicPartition

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.clients import Cluster, NewTopic

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import RestoreError
 from logstate.restore.restore import RestoreProgress
 from tests.restore_fixtures.bench import DEADLINE, Bench

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from logstate.app.presence import places_of
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TaskId
 from logstate.contracts.serving import Serving
@@ -24,7 +25,6 @@ from logstate.directory.metadata import Lookup
 from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteAnswer, RemoteStore
 from logstate.http.wire import ReadReply, ReadRequest
-from logstate.presence import places_of
 from logstate.queries.freshness import Freshness
 from logstate.queries.queries import QueryableStore, is_readable
 from logstate.task.owned_task import OwnedTask

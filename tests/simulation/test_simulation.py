@@ -83,13 +83,6 @@ def test_what_can_go_wrong_around_the_end_of_a_transaction_does() -> None:
 
 
 @pytest.mark.slow
-def test_so_do_more_of_them() -> None:
-    output = simulation("--seeds", "1000..1125")
-    assert output.rstrip().endswith(" 0 wrong")
-    assert counters(output)["crashes"] >= 600
-
-
-@pytest.mark.slow
 def test_a_range_run_again_has_the_same_trace() -> None:
     traces = [
         re.findall(r"^trace (\w+),", simulation("--seeds", "0..10", hash_seed=seed), re.MULTILINE)
@@ -103,7 +96,7 @@ def test_a_range_run_again_has_the_same_trace() -> None:
 def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
     guarantee: str,
 ) -> None:
-    output = simulation("--systematic", "--pairs", "200", "--only", guarantee)
+    output = simulation("--systematic", "--pairs", "120", "--only", guarantee)
     rows = [line.split() for line in output.splitlines()[1:]]
     assert [row[:2] for row in rows] == [[guarantee, "table"], [guarantee, "streams"]]
     assert all(int(row[3]) >= 100 and int(row[4]) >= 100 and row[6] == "0" for row in rows)

@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from logstate import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
-from logstate.app import Application
-from logstate.changelog.offline.backfill import backfill
+from logstate.admin.backfill import backfill
+from logstate.admin.handover import check_nobody_lives
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic, run_steps
 from logstate.contracts.errors import (
     ConfigError,
@@ -27,7 +28,6 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedRecord
 from logstate.kafka.cluster import KafkaCluster
-from logstate.topics.handover import check_nobody_lives
 from logstate.topology.plan.plan import Topology
 from tests.markers import are_written
 from tests.patience import until
@@ -237,7 +237,7 @@ def test_a_row_that_does_not_fit_leaves_the_store_as_it_was(
 
 _KILLED = """
 import os, signal, sys
-from logstate.changelog.offline.backfill import backfill
+from logstate.admin.backfill import backfill
 bootstrap, name, step = sys.argv[1:]
 def told(now):
     if now == step:

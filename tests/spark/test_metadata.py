@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from logstate.changelog.spark import create_cut
-from logstate.cli import app as command
+from logstate.cli.main import app as command
 from tests.spark.changelog_writer import ApplicationLog, int64
 
 Metadata = Callable[..., list[dict[str, Any]]]

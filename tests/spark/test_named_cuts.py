@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, incomplete_cuts, list_cuts
 from logstate.changelog.reading.store_read import read
 from logstate.changelog.spark import latest_cut, tables
-from logstate.cli import app as command
+from logstate.cli.main import app as command
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.topic_names import cut_copy_topic, named_cuts_topic

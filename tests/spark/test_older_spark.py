@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import types
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 
-from logstate.changelog.spark.sink import rows_of
+from logstate.admin.spark_sink import rows_of
 
 # What these versions lack, for a process of its own: modules cannot be imported anew in this one.
 _OLDER = """

@@ -11,7 +11,7 @@ import zlib
 from datetime import timedelta
 from pathlib import Path
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.records import Record
 from logstate.topology import (
     JoinWindows,

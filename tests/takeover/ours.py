@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from logstate.app import Application
+from logstate.app.application import Application
 from tests.takeover.topologies import topology_of
 
 

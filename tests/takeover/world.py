@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from logstate.admin.handover import check_nobody_lives
 from logstate.contracts.clients import NewTopic, run_steps
 from logstate.contracts.errors import MembersLiveError, RetriableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import StableOffsets
-from logstate.topics.handover import check_nobody_lives
 from tests.patience import until
 from tests.takeover.process import Running
 from tests.takeover.scripts import Input

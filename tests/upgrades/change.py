@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from logstate.app import Application
+from logstate.app.application import Application
 from tests.upgrades.topologies import Declare
 
 #: asks a store for what it says about key "a", after two records of it and one more

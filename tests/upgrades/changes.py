@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.app import Application
+from logstate.app.application import Application
 from tests.upgrades import topologies as t
 from tests.upgrades.change import Answer, Change, counts_of_a
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
 from tests.patience import until

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
 from tests.patience import until
 from tests.upgrades.change import Change

@@ -19,7 +19,7 @@ from logstate.changelog.cuts.named_cut import (
     parse_named_cut,
 )
 from logstate.changelog.cuts.named_cuts import parsed_cuts
-from logstate.commands.cut import _show
+from logstate.cli.stores.cut import _show
 from logstate.contracts.errors import ConfigError, RestoreError
 from logstate.contracts.records import FetchedRecord
 from logstate.contracts.topic_names import (

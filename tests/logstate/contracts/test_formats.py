@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from logstate.changelog.offline.described_encoders import encoder
+from logstate.admin.described_encoders import encoder
 from logstate.changelog.rows.deferred_values import deferred_values
 from logstate.changelog.stores.kinds import STORE_CLASSES
 from logstate.contracts.formats import SCALARS, WINDOWED, WITH_SCHEMA, ScalarFormat

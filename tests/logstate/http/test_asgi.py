@@ -13,7 +13,7 @@ import httpx
 import msgspec
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import ValueAndTimestamp

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.contracts.clients import Admin, NewTopic
 from logstate.contracts.clock import ManualClock

@@ -18,7 +18,7 @@ import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.serving import Serving
 from logstate.http import asgi, deadlines
 from logstate.http.cursors import CURSORS_MAX

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.serving import Serving
 from tests import patience
 from tests.logstate.instances import KEYS, cluster_with, instance, shared, until

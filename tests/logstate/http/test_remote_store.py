@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import (
     StoreAccessError,
     StoreArgumentError,

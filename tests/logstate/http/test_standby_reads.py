@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import ConfigError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
+from logstate.app.instance.states import ApplicationState
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.http.tls_files import check_files
-from logstate.instance.states import ApplicationState
 from logstate.local_broker.certificates import LocalAuthority
 from logstate.local_broker.secured import AUTHORITY, KEYS
 from tests.logstate.flows import counted

@@ -15,7 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from logstate.instance.merged_metrics import MergedMetrics, figures_of
+from logstate.app.instance.merged_metrics import MergedMetrics, figures_of
 from logstate.metrics.catalogue import CATALOGUE, COMMITS
 from logstate.metrics.instruments import Metrics
 from logstate.metrics.opentelemetry import export_to_opentelemetry

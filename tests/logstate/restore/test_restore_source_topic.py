@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.contracts.clients import run_steps
 from logstate.contracts.errors import ConfigError, RegistryError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
+from logstate.app.instance import restarts
+from logstate.app.instance.states import ApplicationState
+from logstate.app.local_worker import LocalWorker
 from logstate.contracts.errors import BrokerError
-from logstate.instance import restarts
-from logstate.instance.states import ApplicationState
-from logstate.local_worker import LocalWorker
 from logstate.testing import Fault
 from logstate.worker.worker import Worker
 from tests.logstate.flows import counted

@@ -25,8 +25,8 @@ from logstate import (
     TopologyTestDriver,
     skip,
 )
+from logstate.app.instance.restarts import response_to
 from logstate.contracts.errors import ConfigError
-from logstate.instance.restarts import response_to
 from logstate.testing import FakeCluster
 from tests.patience import until
 

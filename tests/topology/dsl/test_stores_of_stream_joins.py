@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
 from logstate.testing import TopologyTestDriver

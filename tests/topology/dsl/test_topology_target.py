@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from logstate.cli import app
+from logstate.cli.main import app
 from logstate.contracts.errors import ConfigError
 from logstate.topology.dsl.topology_target import load_topology
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import ProcessingError
 from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import TopologyTestDriver

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     StreamsBuilder,

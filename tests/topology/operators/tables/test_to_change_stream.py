@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.errors import ProcessingError, TopologyError
 from logstate.contracts.records import Change
 from logstate.testing import TopologyTestDriver

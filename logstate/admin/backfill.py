@@ -1,0 +1,326 @@
+"""Filling a store from outside: rows become its changelog's records, in one transaction.
+
+    1  nobody is in the group; an attempt that died before is fenced
+    2  has this batch come before? Then nothing is left to do
+    3  ONE transaction: every row, the note that the batch has come, and the offsets of the store's
+       tasks as they were, with cuts that name the new ends of the changelog
+    4  before its end: still nobody is in the group
+
+All of it or nothing: a kill anywhere leaves a transaction that the next attempt aborts, or the
+brokers after its time-out, and the next attempt finds the batch either noted or not.
+
+Rows replace rows of the same key. Only the store is filled: what its operator would send when a row
+changes is not sent, and stores that are computed from it do not change.
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from logstate.admin.handover_of_tasks import NOTHING, position_of, task_handover
+from logstate.admin.row_copies import NO_TIMESTAMP
+from logstate.admin.stopped_application import (
+    StoppedApplication,
+    commits_of_tasks,
+    names_of_logs,
+)
+from logstate.admin.store_rows import LoggedRow, Row, StoreRows
+from logstate.changelog.commit_of_task import CommitOfTask
+from logstate.changelog.cut import UNKNOWN_TIME_MS
+from logstate.changelog.row_counts import without_counts
+from logstate.contracts.changelog_keys import expiry_time, history_ms_of, oldest_shown
+from logstate.contracts.clients import Committed, TransactionalProducer
+from logstate.contracts.errors import ConfigError, UpgradeError
+from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.serde import Serde
+from logstate.contracts.topic_names import cuts_topic
+from logstate.topics.manifest_changes import Manifest
+
+#: brokers allow fifteen minutes by default; the rows are encoded and written meanwhile
+_TRANSACTION_TIMEOUT_MS: Final = 600_000
+_BATCH = 10_000
+
+#: by partition of the store
+Clocks: TypeAlias = "Mapping[int, dict[str, int]]"
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """What was done."""
+
+    #: records that were written, deletions included
+    rows: int
+    #: rows of windows that the store has expired, and versions that begin before its history; they
+    #: are left out, as a put would be
+    expired: int = 0
+    #: whether the batch had come before: then nothing was written
+    is_repeat: bool = False
+
+
+def backfill(
+    rows: Iterable[Row] | Any,
+    *,
+    application_id: str,
+    store: str,
+    bootstrap: str,
+    batch_id: str | None = None,
+    key: Serde[Any] | None = None,
+    value: Serde[Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> Backfilled:
+    """Fill a store of a stopped application that has run before; all rows, or none.
+
+    Args:
+        rows: mappings with the columns that a reader of the store sees (``key``, ``value``; of
+            windows ``window_start``, of sessions also ``window_end``, of versions ``valid_from``;
+            ``_timestamp`` where the rows keep one), or a table or batches of pyarrow, to which
+            Polars and DuckDB turn theirs by ``to_arrow()``. A null value deletes.
+        application_id: the application's.
+        store: a key-value, window, session or versioned store.
+        bootstrap: brokers, as ``host:port``.
+        batch_id: a name for these rows. One that has come before is not written again, however
+            often it is tried; without one the rows are written each time.
+        key: a serde, where keys are of a format that only it can write (Avro, Protobuf).
+        value: the same for values.
+        config: settings of the Kafka clients, as for ``Application``.
+        told: called with each step as it is taken, in words.
+
+    Raises MembersLiveError while an instance lives, ConfigError for a store or columns that do not
+    fit, SerdeError for a row that does not, TopicError where the application never ran. Nothing was
+    written then.
+    """
+    with open_backfill(application_id, bootstrap, config) as application:
+        filling = Filling(application, store, batch_id, key=key, value=value, told=told)
+        if filling.has_come():
+            return Backfilled(0, is_repeat=True)
+        return filling.fill(filling.logged(_plain_rows(rows)))
+
+
+def open_backfill(
+    application_id: str, bootstrap: str, config: Mapping[str, Any] | None
+) -> StoppedApplication:
+    """The application, with transactions as long as brokers allow by default."""
+    return StoppedApplication(
+        application_id, bootstrap, config, timeout_ms=_TRANSACTION_TIMEOUT_MS, tells=True
+    )
+
+
+class Filling:
+    """One batch for one store."""
+
+    def __init__(
+        self,
+        application: StoppedApplication,
+        store: str,
+        batch_id: str | None,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        told: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._application, self._told = application, told
+        stored, self._cut_records = application.stored()
+        _check_is_whole(stored)
+        self._logged_as = names_of_logs(stored)
+        self.entry = store_entry(stored, store)
+        self.rows = StoreRows.of(store, self.entry, key=key, value=value)
+        self._topic = str(self.entry["changelog_topic"])
+        self._note = f"backfill:{store}:{batch_id or uuid.uuid4().hex}".encode()
+        self._expired = 0
+
+    def has_come(self) -> bool:
+        """Whether the batch was written before."""
+        return self._note in self._cut_records
+
+    def logged(self, rows: Iterable[Row]) -> Iterator[LoggedRow]:
+        """The records of rows."""
+        checked: frozenset[str] | None = None
+        for row in rows:
+            names = frozenset(row)
+            if names != checked:
+                self.rows.check_columns(set(names))
+                checked = names
+            yield from self.rows.logged(row)
+
+    def fill(self, records: Iterable[LoggedRow]) -> Backfilled:
+        """Write the records, and hand the store over."""
+        self._told("read what was committed")
+        before = self._before()
+        clocks = {
+            task.partition: without_counts(told.clocks) for task, told in before.commits.items()
+        }
+        count = 0
+
+        def write(producer: TransactionalProducer) -> None:
+            nonlocal count
+            self._told("write the rows")
+            for batch in self._batches(records, clocks):
+                producer.produce(batch)
+                count += len(batch)
+            positions = producer.flush()
+            self._told("hand over")
+            # Before our own offsets are pending: they would be waited for.
+            self._check_is_as(before)
+            self._hand_over(before, clocks, positions, count)
+            self._told("commit")
+
+        self._application.in_transaction(write)
+        self._told("done")
+        return Backfilled(count, self._expired)
+
+    def _before(self) -> _Before:
+        application, entry = self._application, self.entry
+        partitions, sources = range(self.rows.partitions), entry["source_topics"]
+        for partition in partitions:
+            application.wait_until_decided(TopicPartition(self._topic, partition))
+        inputs = [TopicPartition(topic, partition) for topic in sources for partition in partitions]
+        committed = application.committed(inputs)
+        commits = commits_of_tasks(
+            entry["sub_topology"],
+            sources,
+            len(partitions),
+            committed,
+            self._cut_records,
+            self._logged_as,
+        )
+        unread = [tp for tp in inputs if committed.get(tp, NOTHING).offset is None]
+        return _Before(committed, commits, application.input_begins(unread, "earliest"))
+
+    def _check_is_as(self, before: _Before) -> None:
+        if self._application.committed(before.committed) != before.committed:
+            raise UpgradeError(
+                f"an instance of application {self._application.application_id!r} has run"
+                " meanwhile. Stop every instance, and try again; nothing was written"
+            )
+
+    def _batches(
+        self, records: Iterable[LoggedRow], clocks: Clocks
+    ) -> Iterator[list[ProducedFields]]:
+        batch: list[ProducedFields] = []
+        if self.rows.layout == "versioned":  # of one time the version counts, not an earlier end
+            records = sorted(records, key=lambda one: (one.time_ms, one.value is not None))
+        is_live = self._liveness(clocks)
+        for record in records:
+            if not is_live(record):
+                self._expired += 1
+                continue
+            partition, key, value, time_ms = record
+            stamp = time_ms if time_ms > 0 else NO_TIMESTAMP
+            batch.append((self._topic, partition, key, value, stamp, None))
+            if len(batch) >= _BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _liveness(self, clocks: Clocks) -> Callable[[LoggedRow], bool]:
+        """Whether a row is not too old for the store, whose clock it moves as a put would.
+
+        Reads of versions as of a time look no farther than the clock.
+        """
+        name, layout = f"store:{self.rows.name}", self.rows.layout
+        if layout not in ("window", "session", "versioned"):
+            return lambda _: True
+        if layout == "versioned":
+            oldest: int | None = -(history_ms_of(self.entry) or 0)
+        else:
+            oldest = oldest_shown(self.entry, layout)
+
+        def is_live(record: LoggedRow) -> bool:
+            of_task, row_ms = clocks[record.partition], record.time_ms
+            if layout != "versioned":
+                row_ms = expiry_time(layout, record.key)
+            clock_ms = max(of_task.get(name, UNKNOWN_TIME_MS), row_ms)
+            # A version too: a restore would pass over it, and nobody would ever have it.
+            if oldest is not None and row_ms < clock_ms + oldest:
+                return False
+            of_task[name] = clock_ms
+            return True
+
+        return is_live
+
+    def _hand_over(
+        self,
+        before: _Before,
+        clocks: Clocks,
+        positions: Mapping[TopicPartition, int],
+        count: int,
+    ) -> None:
+        application, sources = self._application, self.entry["source_topics"]
+        described = application.admin.describe_topics(sorted(sources))
+        ids = {name: one.topic_id for name, one in described.items()}
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
+        records = [self._note_record(count)]
+        for task, told in before.commits.items():
+            logs = {t: at for t, at in told.positions.items() if t not in sources}
+            reached = positions.get(TopicPartition(self._topic, task.partition))
+            handed = task_handover(
+                application.application_id,
+                task,
+                {t: before.position(TopicPartition(t, task.partition)) for t in sources},
+                positions=logs if reached is None else {**logs, self._topic: reached},
+                clocks=clocks[task.partition],
+                topic_ids={**ids, **told.topic_ids},
+                begins=told.begins,
+                logged_as=self._logged_as,
+            )
+            offsets.update(handed.offsets)
+            records += handed.records
+        application.producer.produce(records)
+        application.producer.flush()
+        application.send_offsets(offsets)
+
+    def _note_record(self, count: int) -> ProducedRecord:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        note = msgspec.json.encode({"rows": count, "written_at": now})
+        topic = cuts_topic(self._application.application_id)
+        return ProducedRecord(topic, 0, self._note, note, 0)
+
+
+class _Before(NamedTuple):
+    """What the tasks of the store have committed."""
+
+    committed: Mapping[TopicPartition, Committed]
+    commits: Mapping[TaskId, CommitOfTask]
+    #: of inputs that were never read
+    begins: Mapping[TopicPartition, int]
+
+    def position(self, partition: TopicPartition) -> tuple[int, int]:
+        """The next offset of an input, and the largest event time that was seen in it."""
+        return position_of(partition, self.committed, self.begins)
+
+
+def store_entry(stored: Manifest, store: str) -> Mapping[str, Any]:
+    """A store's entry of a manifest. Raises ConfigError where there is none."""
+    if store not in stored["stores"]:
+        raise ConfigError(
+            f"application {stored['application_id']!r} has no store {store!r}; it has"
+            f" {', '.join(sorted(stored['stores'])) or 'none'}"
+        )
+    entry: Mapping[str, Any] = stored["stores"][store]
+    return entry
+
+
+def _check_is_whole(stored: Manifest) -> None:
+    for mark, doing in (("reset_since", "reset"), ("resharding_since", "moved")):
+        if mark in stored:
+            raise UpgradeError(
+                f"application {stored['application_id']!r} is being {doing} since {stored[mark]},"
+                " or that was interrupted: end it first. Nothing was written"
+            )
+
+
+def _plain_rows(rows: Any) -> Iterator[Row]:
+    """Rows as mappings: of a table of Arrow and of its batches one batch after the other."""
+    for one in rows.to_batches() if hasattr(rows, "to_batches") else rows:
+        if hasattr(one, "to_pylist"):
+            yield from one.to_pylist()
+        else:
+            yield one

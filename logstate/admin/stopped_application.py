@@ -1,0 +1,263 @@
+"""An application that nobody runs, in the hands of whoever changes its state from outside.
+
+All that is written goes through one transactional producer, whose id belongs to the application:
+who begins fences who began before and died, or sleeps. The group must have no member; the brokers
+are asked for that (``commit_without_members``), before anything is written and once more before the
+transaction ends that hands the new state over.
+
+Offsets and what was committed with them are read only when no transaction can change them any more:
+of one that a killed instance left open the brokers decide after its time-out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from logstate.admin.handover import check_nobody_lives
+from logstate.admin.handover_of_tasks import Begin
+from logstate.admin.reset import offsets_of_target
+from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
+from logstate.changelog.cut import MANIFEST_KEY, cut_key, decode_cut
+from logstate.changelog.stored_manifest import check_topics_are_own, decode_manifest
+from logstate.contracts.clients import Committed, TransactionalProducer, run_steps
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import (
+    BrokerError,
+    MembersLiveError,
+    RetriableError,
+    TopicError,
+)
+from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.topic_names import cuts_topic, offline_transactional_id
+from logstate.directory.instance_info import look
+from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.log_reader import latest_values, log_bounds
+from logstate.task.task_commit import clocks_of_streams
+from logstate.topics.manifest_changes import Manifest
+
+#: of a transaction; a killed attempt's is ended by the next one, or by the brokers after that
+TRANSACTION_TIMEOUT_MS: Final = 120_000
+_PATIENCE_S = 90.0
+_ASK_S = 5.0
+_PAUSE_S = 0.1
+
+
+class StoppedApplication:
+    """Raises TopicError where it never ran, MembersLiveError where an instance lives."""
+
+    def __init__(
+        self,
+        application_id: str,
+        bootstrap: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        tells: bool = False,
+    ) -> None:
+        """``timeout_ms`` of its transactions; ``tells``: whether these tell positions."""
+        self.application_id = application_id
+        self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **(config or {})}
+        self.cluster = KafkaCluster(
+            bootstrap, config, transaction_timeout_ms=timeout_ms, tells_positions=tells
+        )
+        self.admin = self.cluster.admin()
+        self._producer: TransactionalProducer | None = None
+
+    def __enter__(self) -> Self:
+        cuts = cuts_topic(self.application_id)
+        try:
+            if cuts not in self.admin.describe_topics([cuts]):
+                raise self.never_ran()
+            self.check_nobody_lives()
+            self._producer = self.cluster.transactional_producer(
+                offline_transactional_id(self.application_id)
+            )
+            self._producer.init_transactions()  # and ends what an attempt before left open
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the clients; a transaction that is open is aborted."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+        self.admin.close()
+
+    @property
+    def producer(self) -> TransactionalProducer:
+        """The one through which all is written."""
+        assert self._producer is not None, "use it in a with statement"
+        return self._producer
+
+    def check_nobody_lives(self) -> None:
+        """Raises MembersLiveError, with the names of those that tell of themselves."""
+        try:
+            run_steps(check_nobody_lives(self.admin, self.application_id))
+        except MembersLiveError as error:
+            seen = look(self.application_id, self.cluster, self.admin, SystemClock())
+            names = ", ".join(repr(one.entry.instance) for one in seen if one.is_alive)
+            if not names:
+                raise
+            raise MembersLiveError(f"{text_of(error)}. Alive now: {names}") from error
+
+    def never_ran(self) -> TopicError:
+        """The error about an application that left nothing."""
+        return TopicError(
+            f"application {self.application_id!r} has no manifest in"
+            f" {cuts_topic(self.application_id)!r}: it never ran on these brokers, or was reset."
+            " Is the application id right?"
+        )
+
+    def stored(self) -> tuple[Manifest, Mapping[bytes, bytes]]:
+        """The manifest, and every record of the cuts topic.
+
+        Raises RestoreError for a manifest that is damaged, or that names topics of others as its
+        own: whoever changes an application deletes and writes what the manifest names.
+        """
+        partition = TopicPartition(cuts_topic(self.application_id), 0)
+        records = latest_values(self.settings, partition, waits=True)
+        if MANIFEST_KEY not in records:
+            raise self.never_ran()
+        stored = decode_manifest(records[MANIFEST_KEY], self.application_id)
+        check_topics_are_own(self.application_id, stored)
+        return stored, records
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """What the group has committed, once no open transaction can change it."""
+        consumer = self.cluster.group_consumer(group_id=self.application_id, instance_id=None)
+        deadline = time.monotonic() + _PATIENCE_S
+        wanted = sorted(set(partitions))
+        try:
+            while True:
+                try:
+                    return consumer.committed(wanted, _ASK_S) if wanted else {}
+                except RetriableError:
+                    if time.monotonic() > deadline:
+                        raise
+        finally:
+            consumer.close()
+
+    def wait_until_decided(self, partition: TopicPartition) -> None:
+        """Until no transaction is open in a log; a dead instance's ends with its time-out."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            bounds = log_bounds(self.settings, [partition])[partition]
+            if bounds.stable_end >= bounds.end:
+                return
+            if time.monotonic() > deadline:
+                raise RetriableError(
+                    f"a transaction is open in {partition} at offset {bounds.stable_end} for"
+                    f" {_PATIENCE_S:.0f} s: does somebody write to it? Try again when it has ended"
+                )
+            time.sleep(_PAUSE_S)
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of logs that nobody writes to."""
+        bounds = log_bounds(self.settings, list(partitions))
+        return {tp: one.end for tp, one in bounds.items()}
+
+    def input_begins(
+        self, partitions: Sequence[TopicPartition], begin: Begin
+    ) -> dict[TopicPartition, int]:
+        """Where inputs begin that were not read so far."""
+        return run_steps(offsets_of_target(self.admin, list(partitions), begin))
+
+    def in_transaction(self, write: Callable[[TransactionalProducer], None]) -> None:
+        """All that ``write`` produces, or nothing; nobody may have come meanwhile."""
+
+        def alone(producer: TransactionalProducer) -> None:
+            write(producer)
+            producer.flush()
+            self.check_nobody_lives()
+
+        self._committed_whole(alone)
+
+    def append(self, records: Sequence[ProducedFields]) -> None:
+        """Records for topics that nobody reads yet, in a transaction of their own."""
+
+        def write(producer: TransactionalProducer) -> None:
+            producer.produce(records)
+            producer.flush()
+
+        self._committed_whole(write)
+
+    def _committed_whole(self, write: Callable[[TransactionalProducer], None]) -> None:
+        producer = self.producer
+        producer.begin()
+        try:
+            write(producer)
+        except BaseException:
+            with suppress(BrokerError):
+                producer.abort()
+            raise
+        producer.commit()
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Put a manifest in the place of the one that is there."""
+        self.in_transaction(lambda producer: producer.produce([self.manifest_record(manifest)]))
+
+    def manifest_record(self, manifest: Mapping[str, Any]) -> ProducedRecord:
+        """A manifest as a record of the cuts topic."""
+        value = msgspec.json.encode(manifest)
+        return ProducedRecord(cuts_topic(self.application_id), 0, MANIFEST_KEY, value, 0)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Add input offsets and their cuts to the open transaction, as nobody's."""
+        if not offsets:
+            return
+        consumer = self.cluster.group_consumer(group_id=self.application_id, instance_id=None)
+        try:
+            self.producer.send_offsets(offsets, consumer.group_metadata())
+        finally:
+            consumer.close()
+
+
+def commits_of_tasks(
+    number: int,
+    sources: Sequence[str],
+    partitions: int,
+    committed: Mapping[TopicPartition, Committed],
+    cut_records: Mapping[bytes, bytes],
+    logged_as: Mapping[str, str],
+) -> dict[TaskId, CommitOfTask]:
+    """What each task of a sub-topology committed last; a task that never did has nothing."""
+    found = {}
+    for partition in range(partitions):
+        task = TaskId(number, partition)
+        told = {topic: committed.get(TopicPartition(topic, partition)) for topic in sources}
+        known = {t: one for t, one in told.items() if one is not None and one.offset is not None}
+        found[task] = _commit_of(known, cut_records.get(cut_key(task)), logged_as)
+    return found
+
+
+def names_of_logs(stored: Manifest) -> dict[str, str]:
+    """Store -> the name in its changelog's, of a manifest."""
+    return {name: entry.get("logged_as", name) for name, entry in stored["stores"].items()}
+
+
+def _commit_of(
+    told: Mapping[str, Committed], cut_record: bytes | None, logged_as: Mapping[str, str]
+) -> CommitOfTask:
+    commit = commit_of_task(told, cut_record)
+    if commit.clocks:
+        return commit
+    # Kafka Streams committed last, or nobody.
+    metadata = [decode_cut(one.metadata, committed_offset=one.offset or 0) for one in told.values()]
+    return commit._replace(clocks=clocks_of_streams(metadata, logged_as))

@@ -1,0 +1,229 @@
+"""Rows from outside as records of a store's changelog: typed by the manifest, placed by murmur2.
+
+A row is a mapping with the columns that a reader of the store sees: ``key`` and ``value``; of
+windows and sessions also ``window_start`` and ``window_end``; of versions ``valid_from`` and, where
+a version has ended and no other follows, ``valid_to``. Times are datetimes (without a time zone:
+UTC) or milliseconds. ``_timestamp`` is the row's own time, where a store keeps one; without it the
+beginning of its window counts, or 0. A null value deletes the row. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from logstate.admin.described_encoders import encoder
+from logstate.contracts.changelog_keys import layout_of
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import ConfigError, LogstateError, SerdeError
+from logstate.contracts.record_parts import TIMESTAMP_MAX
+from logstate.contracts.serde import Serde
+from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
+from logstate.kafka.producer import murmur2_partition
+from logstate.topics.row_places import format_of, key_part
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KINDS: Final = (
+    "key_value",
+    "timestamped_key_value",
+    "window",
+    "timestamped_window",
+    "session",
+    "versioned",
+)
+_COLUMNS: Final = {
+    "plain": frozenset({"key", "value", "_timestamp"}),
+    "window": frozenset({"key", "value", "window_start", "window_end", "_timestamp"}),
+    "versioned": frozenset({"key", "value", "valid_from", "valid_to"}),
+}
+#: columns without which there is no row
+_TIMES: Final = {
+    "window": ("window_start",),
+    "windowed": ("window_start",),
+    "session": ("window_start", "window_end"),
+    "versioned": ("valid_from",),
+}
+Row = Mapping[str, Any]
+
+
+class LoggedRow(NamedTuple):
+    """A record of the changelog."""
+
+    partition: int
+    key: bytes
+    value: bytes | None
+    time_ms: int
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """Makes records of rows, for one store of a manifest."""
+
+    name: str
+    entry: Mapping[str, Any]
+    layout: str
+    encode_key: Callable[[Any], bytes]
+    encode_value: Callable[[Any], bytes]
+    key_part: Callable[[bytes], bytes]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        entry: Mapping[str, Any],
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+    ) -> StoreRows:
+        """Raises ConfigError for a store that cannot be filled from outside.
+
+        ``key`` and ``value`` are serdes, for formats that a manifest does not describe enough.
+        """
+        _check_can_be_filled(name, entry)
+        kind, topic = str(entry["kind"]), str(entry["changelog_topic"])
+        inner = (entry.get("key") or {}).get("inner", entry.get("key"))
+        return cls(
+            name,
+            entry,
+            "versioned" if kind == "versioned" else layout_of(kind, format_of(entry)),
+            key.serializer(topic, True) if key else encoder(inner, is_key=True),
+            value.serializer(topic, False) if value else encoder(entry.get("value"), is_key=False),
+            key_part(kind, entry.get("key"), int(entry.get("hashed_windows", 0))),
+        )
+
+    @property
+    def partitions(self) -> int:
+        """Of the store."""
+        return int(self.entry["partitions"])
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """What a row may have."""
+        kind = {"plain": "plain", "versioned": "versioned"}.get(self.layout, "window")
+        return _COLUMNS[kind]
+
+    def check_columns(self, names: set[str]) -> None:
+        """Raises ConfigError where rows of these columns are not rows of the store."""
+        needed = {"key", "value", *_TIMES.get(self.layout, ())}
+        missing, strange = sorted(needed - names), sorted(names - self.columns)
+        if missing or strange:
+            raise ConfigError(
+                f"store {self.name!r} has the columns {', '.join(sorted(self.columns))}; "
+                + "; ".join(
+                    [f"{one!r} is missing" for one in missing]
+                    + [f"{one!r} is not one of them: rename or drop it" for one in strange]
+                )
+            )
+
+    def logged(self, row: Row) -> list[LoggedRow]:
+        """The records of a row: one, and of a version that has ended its end.
+
+        Raises SerdeError for a row that does not fit.
+        """
+        try:
+            key, value = row["key"], row.get("value")
+            if key is None:
+                raise SerdeError("its key is null, and a row without a key has no partition")
+            key_bytes = self.encode_key(key)
+            value_bytes = None if value is None else self.encode_value(value)
+            return self._records(row, key_bytes, value_bytes)
+        except Exception as error:
+            if isinstance(error, LogstateError) and not isinstance(error, SerdeError):
+                raise
+            shown = {name: row.get(name) for name in self.columns if name in row}
+            raise SerdeError(
+                f"the row {shown} does not fit store {self.name!r}: {type(error).__name__}:"
+                f" {text_of(error)}. Nothing was written"
+            ) from error
+
+    def _records(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
+        if self.layout == "versioned":
+            return self._version(row, key, value)
+        tail, own_ms = self._tail(row)
+        if row.get("_timestamp") is not None:
+            own_ms = _event_time(row, "_timestamp")
+        return [self._placed(key + tail, value, own_ms)]
+
+    def _tail(self, row: Row) -> tuple[bytes, int]:
+        """What stands behind a key in the changelog, and the time of a row that names none."""
+        if self.layout == "plain":
+            return b"", 0
+        start_ms = _event_time(row, "window_start")
+        if self.layout == "session":
+            end_ms = _event_time(row, "window_end")
+            if end_ms < start_ms:
+                raise SerdeError(
+                    f"its session ends at {end_ms} ms, before its start at {start_ms} ms, and no"
+                    " search by time would find it. Are the two columns exchanged?"
+                )
+            return pack_session_tail(end_ms, start_ms), end_ms
+        self._check_end(row, start_ms)
+        tail = pack_start(start_ms) if self.layout == "windowed" else pack_window_tail(start_ms, 0)
+        return tail, start_ms
+
+    def _check_end(self, row: Row, start_ms: int) -> None:
+        """The end of a window is not stored: it is what the size of the store's windows says."""
+        key = self.entry.get("key") or {}
+        size_ms = key.get("window_size_ms") or self.entry.get("window_size_ms")
+        if size_ms is None or row.get("window_end") is None:
+            return
+        end_ms = milliseconds(row["window_end"])
+        if end_ms != min(start_ms + size_ms, TIMESTAMP_MAX):
+            raise SerdeError(
+                f"its window goes from {start_ms} to {end_ms} ms, and those of the store are"
+                f" {size_ms} ms long: is it a row of other windows? Write window_start as they"
+                " begin, and leave window_end out"
+            )
+
+    def _version(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
+        records = [self._placed(key, value, _event_time(row, "valid_from"))]
+        if row.get("valid_to") is not None and value is not None:
+            records.append(self._placed(key, None, _event_time(row, "valid_to")))
+        return records
+
+    def _placed(self, key: bytes, value: bytes | None, time_ms: int) -> LoggedRow:
+        place = murmur2_partition(self.key_part(key), self.partitions)
+        return LoggedRow(place, key, value, time_ms)
+
+
+def _event_time(row: Row, column: str) -> int:
+    """A time in ms that a record can have: a store refuses others, so no row brings one."""
+    time_ms = milliseconds(row[column])
+    if not 0 <= time_ms <= TIMESTAMP_MAX:
+        raise SerdeError(
+            f"its {column} is {time_ms} ms, and event time goes from 0 (1970) to 2**63 - 1 ms. Is"
+            " the time in another unit than milliseconds, or before 1970? Leave such rows out"
+        )
+    return time_ms
+
+
+def _check_can_be_filled(name: str, entry: Mapping[str, Any]) -> None:
+    kind, topic = str(entry["kind"]), entry.get("changelog_topic")
+    if kind not in _KINDS or entry.get("retain_duplicates"):
+        raise ConfigError(
+            f"store {name!r} is a {kind} store, and belongs to an operator that knows more of its"
+            f" rows than they say; only stores of the kinds {', '.join(_KINDS)} are filled"
+        )
+    if topic is None:
+        raise ConfigError(f"store {name!r} is not logged: there is no changelog to write rows to")
+    if topic in entry.get("source_topics", ()):
+        raise ConfigError(
+            f"store {name!r} is kept in its source topic {topic!r}: produce its rows to that topic"
+        )
+
+
+def milliseconds(time: Any) -> int:
+    """A time as milliseconds since the epoch.
+
+    >>> milliseconds(datetime(1970, 1, 1, 0, 0, 1))
+    1000
+    """
+    if isinstance(time, datetime):
+        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        delta = aware - _EPOCH
+        return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
+    if isinstance(time, int) and not isinstance(time, bool):
+        return time
+    raise SerdeError(f"a time is wanted, a datetime or milliseconds, and {time!r} is none")

@@ -1,0 +1,199 @@
+"""Which worker processes are started, told to end, and killed, and how it ends. Pure.
+
+::
+
+    WAITING --start--> RUNNING --it ends--> WAITING (longer each time) ... given up
+                          |                                                  |
+                          +------- stop ------> DRAINING --it ends, or is killed--> ENDED
+
+All are stopped together, or those that are too many: then the others go on, and one that is wanted
+again starts after its end.
+
+Whoever carries the actions out tells what happened; here nothing waits and nothing is started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from logstate.app.instance.restarts import Restarts
+
+
+class Phase(Enum):
+    """What a worker is at, as its supervisor sees it."""
+
+    #: it starts when its time has come
+    WAITING = "waiting"
+    RUNNING = "running"
+    #: it was told to end
+    DRAINING = "draining"
+    #: it is not started again
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Action:
+    """What is to be done to the worker of a number."""
+
+    kind: Literal["start", "stop", "kill"]
+    worker: int
+
+
+@dataclass
+class _Supervised:
+    phase: Phase = Phase.WAITING
+    starts_at_ms: float = 0.0
+    restarts: Restarts = field(default_factory=Restarts)
+    #: why it ended last; None before that
+    why: str | None = None
+    is_killed: bool = False
+    #: it came later, and has not joined the group yet
+    is_new: bool = False
+    #: it is one too many
+    is_retired: bool = False
+    #: when it is killed, if it still runs then
+    drained_by_ms: float | None = None
+
+
+class Supervisor:
+    """The workers of an instance, numbered from 0. All times are monotonic."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = [_Supervised() for _ in range(workers)]
+        self._drained_by_ms: float | None = None
+        #: why the instance gave up; None while it did not
+        self.given_up: str | None = None
+
+    # ------------------------------------------------------------------ what happened
+
+    def ended(self, worker: int, now_ms: float, why: str, *, is_replaced: bool) -> None:
+        """A process is gone. ``is_replaced``: unless it ends too often, another one follows."""
+        one = self._workers[worker]
+        one.why = why
+        if self.is_stopping or one.is_retired:
+            one.phase = Phase.ENDED
+            return
+        if one.phase is Phase.DRAINING:  # and is wanted again
+            self._workers[worker] = _Supervised(starts_at_ms=now_ms, is_new=True)
+            return
+        wait_ms = one.restarts.wait_ms(now_ms) if is_replaced else None
+        if wait_ms is not None:
+            one.phase, one.starts_at_ms = Phase.WAITING, now_ms + wait_ms
+            return
+        one.phase = Phase.ENDED
+        too_many = f"; {one.restarts.too_many()}" if is_replaced else ""
+        self.given_up = f"worker {worker} {why}{too_many}"
+
+    def joined(self, worker: int) -> None:
+        """It has become a member of the group."""
+        self._workers[worker].is_new = False
+
+    def scale(self, workers: int, now_ms: float, drain_ms: float) -> None:
+        """Have so many: the first ones. One that is too many has ``drain_ms`` to end."""
+        missing = range(len(self._workers), workers)
+        self._workers += [_Supervised(starts_at_ms=now_ms, is_new=True) for _ in missing]
+        for number, one in enumerate(self._workers):
+            was_retired, one.is_retired = one.is_retired, number >= workers
+            if one.is_retired and not was_retired:
+                one.drained_by_ms = now_ms + drain_ms
+            elif was_retired and not one.is_retired:
+                if one.phase is Phase.ENDED:
+                    self._workers[number] = _Supervised(starts_at_ms=now_ms, is_new=True)
+                elif one.phase is not Phase.DRAINING:
+                    one.drained_by_ms = None
+
+    def stop(self, now_ms: float, drain_ms: float) -> None:
+        """Have every worker end, and kill those that still run after ``drain_ms``."""
+        by_ms = now_ms + drain_ms
+        if self._drained_by_ms is None or by_ms < self._drained_by_ms:
+            self._drained_by_ms = by_ms
+
+    # ------------------------------------------------------------------ what to do
+
+    def actions(self, now_ms: float) -> list[Action]:
+        """What is to be done now; each is told once."""
+        return [
+            Action(kind, number)
+            for number, one in enumerate(self._workers)
+            if (kind := self._action(one, now_ms)) is not None
+        ]
+
+    def _action(self, one: _Supervised, now_ms: float) -> Literal["start", "stop", "kill"] | None:
+        if self.is_stopping or one.is_retired or one.phase is Phase.DRAINING:
+            return self._end(one, now_ms)
+        if one.phase is Phase.WAITING and now_ms >= one.starts_at_ms:
+            one.phase = Phase.RUNNING
+            return "start"
+        return None
+
+    def _end(self, one: _Supervised, now_ms: float) -> Literal["stop", "kill"] | None:
+        if one.phase is Phase.WAITING:
+            one.phase = Phase.ENDED
+        elif one.phase is Phase.RUNNING:
+            one.phase = Phase.DRAINING
+            return "stop"
+        elif one.phase is Phase.DRAINING and not one.is_killed and self._is_late(one, now_ms):
+            one.is_killed = True
+            return "kill"
+        return None
+
+    def _is_late(self, one: _Supervised, now_ms: float) -> bool:
+        ends = (self._drained_by_ms, one.drained_by_ms)
+        return any(end is not None and now_ms >= end for end in ends)
+
+    def wait_ms(self, now_ms: float) -> float | None:
+        """How long until the next action is due; None where nothing is, unless something happens.
+
+        >>> Supervisor(2).wait_ms(0.0)
+        0.0
+        """
+        times = [one.starts_at_ms for one in self._workers if one.phase is Phase.WAITING]
+        draining = [one for one in self._workers if one.phase is Phase.DRAINING]
+        ends = (self._drained_by_ms, *(one.drained_by_ms for one in draining))
+        times += [end for end in ends if end is not None and now_ms < end]
+        return max(0.0, min(times) - now_ms) if times else None
+
+    # ------------------------------------------------------------------ looking
+
+    @property
+    def is_stopping(self) -> bool:
+        """Every worker is to end."""
+        return self._drained_by_ms is not None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The workers that the instance is made of: not those that are about to end, and not those
+        that came later and have not joined yet. Without them it is what it was.
+        """
+        return [
+            number for number, one in enumerate(self._workers) if not (one.is_retired or one.is_new)
+        ]
+
+    @property
+    def wanted(self) -> int:
+        """How many there are to be."""
+        return sum(not one.is_retired for one in self._workers)
+
+    def is_ending(self, worker: int) -> bool:
+        """It was told to end, or would be."""
+        return self.is_stopping or self._workers[worker].phase is Phase.DRAINING
+
+    @property
+    def is_over(self) -> bool:
+        """Every worker has ended for good."""
+        return all(one.phase is Phase.ENDED for one in self._workers)
+
+    @property
+    def killed(self) -> list[int]:
+        """Those that did not end in time."""
+        return [number for number, one in enumerate(self._workers) if one.is_killed]
+
+    def waiting(self) -> dict[int, str]:
+        """Workers that are to start again, with why they ended."""
+        return {
+            number: one.why
+            for number, one in enumerate(self._workers)
+            if one.phase is Phase.WAITING and one.why is not None
+        }

@@ -1,0 +1,267 @@
+"""An Application among the others of its id: its entry in the directory, and its server.
+
+Only where ``serve=`` or ``standby_replicas=`` was given; without the former it answers nowhere.
+Both have threads and clients of their own; what the workers do never waits for them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import cached_property, partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from logstate.app.instance.worker_processes import WorkerProcesses
+from logstate.app.local_worker import LocalWorker
+from logstate.app.metrics_summary import MetricsSummary
+from logstate.app.settings import AppSettings
+from logstate.contracts.clients import Cluster
+from logstate.contracts.clock import Clock, SystemClock
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.serving import Serving
+from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic
+from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
+from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
+from logstate.directory.metadata import Lookup, StorePlace
+from logstate.http.changes import ChangeReader
+from logstate.http.client import Client
+from logstate.http.query_handler import QueryHandler
+from logstate.http.remote_store import RemoteStore
+from logstate.http.tls_files import check_files
+from logstate.restore.standby_assignor import GroupView, Peer, TaskOwner
+from logstate.topics.manifest_log import log_of
+from logstate.topics.placement import placed_by
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.plan import Topology
+
+if TYPE_CHECKING:
+    from logstate.http.server import Server
+
+_VERSION = version("logstate")
+#: threads that wait for other instances
+_ASKING = 40
+#: how long others expect a static member back; the group waits for the session, by default as long
+PLACE_KEPT_MS = 45_000
+
+
+def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
+    """Every store that can be asked for."""
+
+    def place(sub: SubTopology, spec: StoreSpec) -> StorePlace:
+        topic = spec.source_topic or changelog_topic(application_id, spec.name)
+        is_placed = sub.is_global or placed_by(topology, sub, spec) is not None
+        encode_key = spec.key.serializer(topic, True)
+        matches = any(topic.is_pattern for topic in sub.source_topics)
+        return StorePlace(spec.name, sub.id, sub.is_global, encode_key, is_placed, matches)
+
+    subs = (*topology.sub_topologies, *topology.global_sub_topologies)
+    return {spec.name: place(sub, spec) for sub in subs for spec in sub.stores}
+
+
+class Presence:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: AppSettings,
+        serving: Serving,
+        workers: LocalWorker | WorkerProcesses,
+        cluster: Cluster,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self.serving = serving
+        self._workers = workers
+        #: of this run
+        self.instance = uuid.uuid4().hex
+        self.address = serving.advertised.rstrip("/")
+        self._server: Server | None = None
+        self._client = Client(serving)
+        #: of reads that are awaited; they come with the first ones
+        self.asking = ThreadPoolExecutor(_ASKING, thread_name_prefix="logstate-asking")
+        topic = DirectoryTopic(
+            settings.application_id, settings.replication_factor, settings.topic_config
+        )
+        self._cluster, self._clock = cluster, clock
+        self._figures = MetricsSummary(workers.metrics, clock)
+        self.link = DirectoryLink(
+            topic,
+            cluster,
+            clock,
+            self._entry,
+            self._tell_neighbours,
+            self._told_to_stop,
+            serving.token,
+        )
+        self.lookup = Lookup(
+            places_of(settings.topology, settings.application_id),
+            self.link.known,
+            clock.monotonic_ms,
+            lambda: self.link.trouble,
+        )
+
+    @cached_property
+    def answers(self) -> QueryHandler:
+        """What this instance answers others."""
+        topology = self._settings.topology
+        return QueryHandler(
+            self.instance,
+            self._settings.application_id,
+            self.serving,
+            {**topology.stores, **topology.global_stores},
+            lambda name, max_age, standbys: self._workers.store(name, max_age, standbys=standbys),
+            self.lookup,
+        )
+
+    def remote_store(
+        self,
+        name: str,
+        timeout: timedelta,
+        at_least: Mapping[Any, int],
+        max_age: timedelta | None,
+        *,
+        standbys: bool = False,
+    ) -> RemoteStore:
+        """A store of all instances."""
+        return RemoteStore(
+            name, self.answers, self._client, timeout, at_least, max_age, standbys=standbys
+        )
+
+    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader:
+        """The committed changes of a store, from its changelog."""
+        application_id = self._settings.application_id
+        return ChangeReader(
+            spec,
+            application_id,
+            self._cluster,
+            after,
+            from_beginning=from_beginning,
+            clock=self._clock,
+            log_of=partial(
+                log_of, application_id=application_id, cluster=self._cluster, clock=self._clock
+            ),
+        )
+
+    def task_counts(self) -> dict[int, int]:
+        """Sub-topology -> its tasks, of those that anybody knows yet."""
+        known, now = self.link.known, self._clock.monotonic_ms()
+        subs = self._settings.topology.sub_topologies
+        counts = {sub.id: known.task_count(sub.id, now) for sub in subs}
+        return {number: count for number, count in counts.items() if count is not None}
+
+    def listen(self) -> None:
+        """Take the address; raises ConfigError where it, or a certificate, cannot be had."""
+        check_files(self.serving)
+        if self.serving.bind:
+            from logstate.http.server import Server
+
+            self._server = Server(self.serving)
+            self.address = self.address or self._server.address
+
+    def start(self, asgi: Callable[[], Any]) -> None:
+        """Answer others, tell of this instance, hear of the rest."""
+        if self._server is not None:
+            self._server.start(asgi())
+        self.link.start()
+
+    def stop(self) -> None:
+        """Say goodbye, and answer no more; all others end, too, where that was decided."""
+        workers = self._workers
+        returns = self._settings.static_membership and not workers.leaves_group
+        self.link.stop(workers.stops_all, PLACE_KEPT_MS if returns else 0)
+        if self._server is not None:
+            self._server.stop()
+        self._client.close()
+
+    def _told_to_stop(self, entry: InstanceEntry) -> None:
+        if entry.instance != self.instance:
+            where = f" at {entry.address}" if entry.address else ""
+            told = "".join(one if one.isprintable() else " " for one in entry.stops_all)
+            self._workers.stop_for(
+                LogstateError(
+                    f"instance {entry.instance!a:.100}{where} asked all instances of the"
+                    f" application to stop, after it failed: {told}"
+                )
+            )
+
+    def _tell_neighbours(self) -> None:
+        known, now = self.link.known, self._clock.monotonic_ms()
+        peers = [
+            Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
+            for entry, member in known.members(now)
+        ]
+        holders = [
+            TaskOwner(
+                frozenset(peer.id for peer in peers if peer.instance == entry.instance),
+                frozenset(entry.tasks),
+            )
+            for entry in known.present(now)
+        ]
+        self._workers.know(
+            GroupView(
+                tuple(sorted(peers, key=lambda peer: peer.id)),
+                tuple(holders),
+                known.present_members(now),
+                known.silent_members(now),
+            )
+        )
+
+    def _entry(self) -> InstanceEntry:
+        workers = self._workers
+        reports = workers.task_reports()
+        counts = workers.task_counts().items()
+        return InstanceEntry(
+            self.instance,
+            self.address,
+            0,
+            HEARTBEAT_MS,
+            workers=workers.count,
+            members=tuple(workers.transactional_ids),
+            rack=self.serving.rack or self._settings.clients.rack,
+            version=_VERSION,
+            tasks={
+                task: TaskEntry(
+                    0,
+                    told.lag.stage,
+                    told.is_readable,
+                    told.lag.input_records,
+                    told.lag.restore_records,
+                    dict(told.positions),
+                )
+                for task, told in reports.items()
+            },
+            task_counts={number: count for number, count in counts if count is not None},
+            group_members=tuple(MemberEntry(*member) for member in workers.group_members),
+            standbys=workers.standbys(),
+            figures=self._figures.now(),
+        )
+
+
+def not_asked_for(what: str) -> LogstateError:
+    """For questions about other instances by one that has no address itself."""
+    return LogstateError(
+        f"{what} needs the directory of the application's instances, and this one is not in it:"
+        " give Application(serve='127.0.0.1:8080'), or serve=Serving(advertised=...) where"
+        " app.asgi() is mounted"
+    )
+
+
+def serving_of(serve: str | Serving | None) -> Serving | None:
+    """The setting, as it was given."""
+    return Serving(bind=serve) if isinstance(serve, str) else serve
+
+
+def presence_of(settings: AppSettings, workers: LocalWorker | WorkerProcesses) -> Presence | None:
+    """What the settings ask for; None: nothing."""
+    serving = settings.serving
+    if serving is None:
+        if not settings.standbys.replicas:
+            return None
+        serving = Serving()
+    if isinstance(workers, LocalWorker):  # tests have a cluster of their own
+        return Presence(settings, serving, workers, workers.cluster, workers.clock)
+    return Presence(settings, serving, workers, settings.cluster(), SystemClock())

@@ -1,0 +1,137 @@
+"""``logstate topics``: the topics that an application needs for itself, before its first start."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from logstate.cli.shared.changes import STATUS
+from logstate.cli.shared.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
+from logstate.cli.shared.printing import print_json, print_table, print_text
+from logstate.cli.shared.stored_state import decisions, pair, with_manifest
+from logstate.contracts import setting_rules as rules
+from logstate.contracts.clients import Admin, run_steps
+from logstate.contracts.compatibility import Verdict, worst
+from logstate.contracts.errors import UpgradeError, check
+from logstate.directory.directory_link import DirectoryTopic
+from logstate.topics.manifest_changes import Manifest
+from logstate.topics.required_topics import RequiredTopic, RequiredTopics, topics_ahead
+from logstate.topology.dsl.topology_target import load_topology
+
+#: exit status where a start would be refused, as of comparisons
+REFUSED = STATUS[Verdict.REFUSED]
+
+app = typer.Typer(help="The topics that an application needs for itself.", no_args_is_help=True)
+
+
+@app.callback()
+def topics() -> None:
+    """The topics that an application needs for itself."""
+
+
+@app.command("create")
+def create(
+    wanted: Target,
+    application_id: Annotated[str, typer.Option(help="Of the application that is to run it.")],
+    bootstrap: Bootstrap,
+    replication_factor: Annotated[
+        int, typer.Option(help="As of Application; -1 is the brokers' default.")
+    ] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option(help="name=value, as topic_config= of Application.")
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Also the one by which instances that serve meet.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what is needed, and create nothing.")
+    ] = False,
+    renamed: Renamed = None,
+    forget: Forget = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Create the topics that a first start would create, or show them.
+
+    Topics that it reads and writes have to be there: their partitions decide those of its own. Ones
+    that exist are compared and never changed. Ends with status 4, and creates nothing, where a
+    start would be refused; with 3 where a decision about what is stored is needed.
+    """
+    check(rules.application_id("application_id", application_id))
+    overrides = dict(map(pair, config or ()))
+    decided = decisions(renamed, forget)
+    topology = load_topology(wanted)
+    meeting = DirectoryTopic(application_id, replication_factor, overrides)
+
+    def carry_out(admin: Admin, stored: Manifest | None) -> RequiredTopics:
+        found = run_steps(
+            topics_ahead(
+                admin,
+                topology,
+                application_id,
+                stored,
+                replication_factor=replication_factor,
+                overrides=overrides,
+                others=[meeting.new()] if serve else [],
+                decisions=decided,
+            )
+        )
+        if not dry_run and not found.is_refused:
+            admin.create_topics(found.missing)
+        return found
+
+    try:
+        found = with_manifest(application_id, bootstrap, command_config, carry_out)
+    except UpgradeError as error:
+        print_text(f"logstate: {error}", is_error=True)
+        raise typer.Exit(STATUS[worst(error.changes)] or REFUSED) from None
+    is_done = not dry_run and not found.is_refused
+    if as_json:
+        print_json({"application_id": application_id, **_as_plain_data(found, is_done=is_done)})
+    else:
+        _print(found, is_done=is_done)
+    raise typer.Exit(REFUSED if found.is_refused else 0)
+
+
+def _as_plain_data(found: RequiredTopics, *, is_done: bool) -> dict[str, Any]:
+    return {
+        "topics": [
+            {
+                **one.topic._asdict(),
+                "exists": one.exists,
+                "is_created": is_done and not one.exists,
+                "differences": [
+                    {"setting": name, "found": there, "chosen": chosen}
+                    for name, there, chosen in one.differences
+                ],
+                "problem": one.problem,
+            }
+            for one in found.topics
+        ],
+        "problems": found.problems,
+        "doubts": found.doubts,
+        "is_refused": found.is_refused,
+    }
+
+
+def _print(found: RequiredTopics, *, is_done: bool) -> None:
+    table = Table("topic", "partitions", "replication", "configuration", "", show_lines=True)
+    for one in found.topics:
+        topic = one.topic
+        factor = "default" if topic.replication_factor < 0 else str(topic.replication_factor)
+        config = "\n".join(f"{name}={value}" for name, value in topic.config.items())
+        table.add_row(topic.name, str(topic.partitions), factor, config, _state(one, is_done))
+    print_table(table)
+    for line in (*found.problems, *found.doubts):
+        print_text(line)
+
+
+def _state(one: RequiredTopic, is_done: bool) -> str:
+    if one.problem:
+        return f"refused: {one.problem}"
+    if not one.exists:
+        return "created" if is_done else "missing"
+    told = [f"{name} is {there}" for name, there, _ in one.differences]
+    return "there" if not told else f"there, but {', '.join(told)}"

@@ -1,0 +1,4 @@
+"""Commands that report problems: ``status``, ``lag`` and ``doctor``.
+
+Imports shared, directory, kafka and topics. Start with `lag`.
+"""

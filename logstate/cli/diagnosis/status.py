@@ -1,0 +1,114 @@
+"""``logstate status``: who runs an application, which tasks, in what stage, how far behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
+from logstate.cli.shared.printing import print_json, print_table, print_text
+from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
+from logstate.contracts.clients import Admin, run_steps
+from logstate.contracts.clock import SystemClock
+from logstate.directory.instance_info import InstanceInfo, TaskInfo, look, tasks_of
+from logstate.kafka.group_offsets import committed_offsets
+from logstate.topics.committed_lag import CommittedLag, committed_lags
+from logstate.topics.manifest_changes import Manifest
+
+#: exit status where a task runs nowhere, an instance fell silent, or nobody tells of itself
+NOT_ALL_RUNS = 5
+
+
+def status(
+    application_id: ApplicationId,
+    bootstrap: Bootstrap,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Who runs an application: its instances, their tasks and stages, and how far behind it is.
+
+    Instances that answer queries (serve=, --serve) tell of themselves in a topic; others are not
+    seen. The lag is that of what was committed. A look takes one to five seconds; nothing is
+    changed. Ends with status 5 where a task runs nowhere, an instance fell silent, or none is seen.
+    """
+    settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
+    ask = partial(committed_offsets, settings, application_id)
+    cluster = cluster_of(bootstrap, command_config)
+
+    def find(
+        admin: Admin, stored: Manifest | None
+    ) -> tuple[list[CommittedLag], list[InstanceInfo]]:
+        behind = run_steps(committed_lags(admin, ask, application_id, stored))
+        return behind, look(application_id, cluster, admin, SystemClock())
+
+    behind, seen = with_manifest(application_id, bootstrap, command_config, find)
+    tasks = tasks_of(seen)
+    if as_json:
+        print_json({"application_id": application_id, **as_plain_data(seen, tasks, behind)})
+    else:
+        _print(seen, tasks, behind)
+    raise typer.Exit(0 if all_runs(seen, tasks) else NOT_ALL_RUNS)
+
+
+def all_runs(seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo]) -> bool:
+    """Whether there are tasks, and every one of them runs on an instance that is alive."""
+    is_whole = all(one.is_alive for one in seen) and all(one.stage == "running" for one in tasks)
+    return bool(tasks) and is_whole
+
+
+def as_plain_data(
+    seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo], behind: Sequence[CommittedLag]
+) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "instances": [
+            {
+                "instance": entry.instance,
+                "address": entry.address,
+                "is_alive": is_alive,
+                "workers": entry.workers,
+                "rack": entry.rack,
+                "version": entry.version,
+                "tasks": sorted(entry.tasks),
+            }
+            for entry, is_alive in seen
+        ],
+        "tasks": [task._asdict() for task in tasks],
+        "lag": sum(one.lag for one in behind),
+        "partitions": [one._asdict() for one in behind],
+        "all_runs": all_runs(seen, tasks),
+    }
+
+
+def _print(
+    seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo], behind: Sequence[CommittedLag]
+) -> None:
+    if seen:
+        table = Table("instance", "address", "", "workers", "rack", "version", "tasks")
+        for entry, is_alive in seen:
+            sign = "alive" if is_alive else "silent"
+            cells = (entry.workers, entry.rack, entry.version, len(entry.tasks))
+            table.add_row(entry.instance, entry.address, sign, *map(str, cells))
+        print_table(table)
+        _print_tasks(tasks)
+    else:
+        print_text(
+            "No instance tells of itself: none runs, or none that answers queries (--serve)."
+        )
+    print_text(f"{sum(one.lag for one in behind):,} behind in {len(behind)} partitions")
+
+
+def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
+    table = Table("task", "stage", "instance", "behind", "to restore", "standbys", "remark")
+    for one in tasks:
+        lag = "" if one.lag is None else f"{one.lag:,}"
+        restore = f"{one.restore_records:,}" if one.restore_records else ""
+        standbys = ", ".join(one.standbys)
+        table.add_row(
+            one.task, one.stage or "none", one.instance, lag, restore, standbys, one.remark
+        )
+    print_table(table)

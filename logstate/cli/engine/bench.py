@@ -1,0 +1,158 @@
+"""``logstate bench``: how many records a second one's own topology takes, on generated input."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from logstate.cli.engine.broker_bench import Place, bench_on_brokers
+from logstate.cli.shared.options import CommandConfig, Json, Target
+from logstate.cli.shared.printing import print_json, print_text
+from logstate.cli.shared.stored_state import client_settings
+from logstate.contracts.errors import ConfigError, RecordError
+from logstate.contracts.records import ProducedRecord
+from logstate.generated.records import (
+    Read,
+    generated_records,
+    given_records,
+    topics_read,
+)
+from logstate.local_broker.broker import LocalBroker
+from logstate.testing.benched_alone import Bench, Benched
+from logstate.topology.dsl.topology_target import load_attribute, load_topology
+from logstate.topology.plan.pattern_topics import with_matching_topics
+from logstate.topology.plan.plan import Topology
+from logstate.worker.gc_tuner import gc_tuner
+
+
+class _Wanted(NamedTuple):
+    """What is fed."""
+
+    records: int
+    keys: int
+    seed: int
+    rate: int
+    inputs: Callable[[], Iterable[Any]] | None
+
+
+def bench(
+    wanted: Target,
+    records: Annotated[
+        int, typer.Option(min=1, help="How many, of all inputs together.")
+    ] = 100_000,
+    keys: Annotated[int, typer.Option(min=1, help="How many different ones a topic has.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Equal seeds make equal records.")] = 1,
+    rate: Annotated[
+        int, typer.Option(min=1, help="Records in a second of event time: what windows go by.")
+    ] = 1_000,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Records of your own: a function that yields (topic, key, value[, time in ms]).",
+        ),
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="One more that exists: of a pattern, or of a sink.")
+    ] = None,
+    broker: Annotated[
+        bool, typer.Option("--broker", help="On a broker that is started here for it.")
+    ] = False,
+    bootstrap: Annotated[
+        str | None, typer.Option(help="On these brokers, which must not have its topics yet.")
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Of each topic, on brokers.")] = 4,
+    workers: Annotated[int, typer.Option(min=1, help="As of Application, on brokers.")] = 1,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a topology on made-up records of the types that it declares.
+
+    Without a broker: one task at full speed in this process, with its stores in RocksDB. That is
+    what functions, serdes and stores cost. With --broker or --bootstrap: a whole application,
+    exactly once, from its first record to its last.
+    """
+    if broker and bootstrap is not None:
+        raise ConfigError("--broker starts one; leave out --bootstrap, or --broker")
+    fed = _Wanted(records, keys, seed, rate, None if inputs is None else load_attribute(inputs))
+    topology = with_matching_topics(load_topology(wanted), topic or ())
+    application_id = f"logstate-bench-{secrets.token_hex(4)}"
+    with ExitStack() as stack:
+        state_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="logstate-bench-")))
+        if broker:
+            bootstrap = stack.enter_context(LocalBroker.start()).bootstrap
+        try:
+            if bootstrap is None:
+                found = _alone(topology, application_id, state_dir, fed)
+            else:
+                settings = client_settings(command_config)
+                place = Place(
+                    bootstrap, settings, state_dir, partitions, workers, tuple(topic or ())
+                )
+                made = _fed(topics_read(topology), fed)
+                target: Topology | str = wanted if workers > 1 else topology
+                found = bench_on_brokers(target, topology, application_id, place, made)
+        except RecordError as error:
+            raise _unfit(error, inputs) from error
+    _tell(found, as_json=as_json)
+
+
+def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wanted) -> Benched:
+    read = topics_read(topology)
+    everywhere = {ref.name for sub in topology.global_sub_topologies for ref in sub.source_topics}
+    rows = [one for one in _fed(read, fed) if one.topic in everywhere] if everywhere else []
+    bench = Bench(topology, application_id, state_dir, rows)
+    try:
+        with gc_tuner.rare():  # as in a worker
+            return bench.run(one for one in _fed(read, fed) if one.topic not in everywhere)
+    finally:
+        bench.close()
+
+
+def _fed(read: list[Read], fed: _Wanted) -> Iterator[ProducedRecord]:
+    if fed.inputs is not None:
+        return given_records(read, fed.inputs(), fed.records, per_second=fed.rate)
+    return generated_records(read, fed.records, keys=fed.keys, seed=fed.seed, per_second=fed.rate)
+
+
+def _unfit(error: RecordError, inputs: str | None) -> Exception:
+    """A function that does not know what to do with made-up records."""
+    if inputs is not None:
+        return error
+    return ConfigError(
+        f"{str(error).rstrip('.')}. The record was made up from the declared types: where a"
+        " function expects more of it than they say, give records of your own with --inputs"
+        " MODULE:FUNCTION"
+    )
+
+
+def _tell(found: Benched, *, as_json: bool) -> None:
+    told = {
+        "records": found.records,
+        "seconds": round(found.seconds, 3),
+        "records_per_s": round(found.records_per_s),
+        "microseconds_per_record": round(found.seconds / max(found.records, 1) * 1e6, 2),
+        "outputs": dict(sorted(found.outputs.items())),
+        "changelog_records": found.changelog_records,
+        "dropped": found.dropped,
+    }
+    if as_json:
+        print_json(told)
+        return
+    print_text(
+        f"{found.records:,} records in {found.seconds:.2f} s: {found.records_per_s:,.0f} records/s,"
+        f" {told['microseconds_per_record']} µs each"
+    )
+    for name, count in sorted(found.outputs.items()):
+        print_text(f"  {count:,} to {name}")
+    print_text(f"  {found.changelog_records:,} changes of stores")
+    if found.dropped:
+        print_text(
+            f"  {found.dropped:,} dropped: null keys, null values, or late (is --rate as it is?)"
+        )

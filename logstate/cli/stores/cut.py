@@ -1,0 +1,205 @@
+"""``logstate cut``: cuts of an application that are kept under a name."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from logstate.changelog.cuts.latest_cut import newest_cut
+from logstate.changelog.cuts.named_cut import NamedCut
+from logstate.changelog.cuts.named_cuts import (
+    create_cut,
+    delete_cut,
+    find_cut,
+    incomplete_cuts,
+    list_cuts,
+)
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
+from logstate.cli.shared.printing import print_json, print_table, print_text
+from logstate.cli.shared.stored_state import client_settings
+from logstate.contracts.errors import ConfigError
+
+Name = Annotated[str, typer.Argument(help="Of the cut: letters, digits, - and _.")]
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+app = typer.Typer(help="Cuts of an application that are kept under a name.", no_args_is_help=True)
+
+
+@app.callback()
+def cut() -> None:
+    """Cuts of an application that are kept under a name."""
+
+
+@app.command("create")
+def create(
+    application_id: ApplicationId,
+    name: Name,
+    bootstrap: Bootstrap,
+    store: Annotated[
+        list[str] | None, typer.Option(help="Only this one; may be given several times.")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="30d|12h|45m", help="For how long it can be read; else until it is deleted."
+        ),
+    ] = None,
+    across_repartitions: Annotated[
+        bool,
+        typer.Option(
+            "--across-repartitions",
+            help="All tasks cut together, so that nothing is in flight between them.",
+        ),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds in which that has to succeed.", min=0)
+    ] = 30.0,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Keep the newest cut: copy what it covers of each store into topics that nothing compacts.
+
+    The application may run, and does not wait. The copies are as large as the changelogs. Cuts
+    whose time is over are deleted first. Spark reads it with the option cut (docs/spark.md).
+    """
+    made = create_cut(
+        bootstrap,
+        application_id,
+        name,
+        stores=store,
+        keep=None if keep is None else duration(keep),
+        kafka=client_settings(command_config),
+        across_repartitions=seconds(timeout) if across_repartitions else None,
+    )
+    _show(made, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    application_id: ApplicationId,
+    bootstrap: Bootstrap,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """The cuts that are kept, oldest first."""
+    kafka = client_settings(command_config)
+    cuts = list_cuts(bootstrap, application_id, kafka=kafka)
+    incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
+    if as_json:
+        rows = [_plain(one) for one in cuts]
+        print_json({"application_id": application_id, "cuts": rows, "half_made": incomplete})
+    else:
+        print_table(_table(cuts, incomplete))
+
+
+@app.command("show")
+def show(
+    application_id: ApplicationId,
+    name: Annotated[
+        str, typer.Argument(help="Of the cut; latest-commit: the newest there is now.")
+    ],
+    bootstrap: Bootstrap,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """What a cut covers; of the newest one, as text to be stored and given to Spark."""
+    config = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
+    if name == "latest-commit":
+        print_text(newest_cut(config, application_id))
+        return
+    _show(find_cut(config, application_id, name), as_json=as_json)
+
+
+@app.command("delete")
+def delete(
+    application_id: ApplicationId,
+    name: Name,
+    bootstrap: Bootstrap,
+    command_config: CommandConfig = None,
+) -> None:
+    """Give up a cut, and what is kept of it."""
+    delete_cut(bootstrap, application_id, name, kafka=client_settings(command_config))
+    print_text(f"cut {name} of {application_id} is deleted")
+
+
+def seconds(number: float) -> datetime.timedelta:
+    """So many; raises ConfigError for what no timedelta has."""
+    try:
+        return datetime.timedelta(seconds=number)
+    except (OverflowError, ValueError):
+        raise ConfigError(
+            f"--timeout {number}: write a number of seconds, as 30, of a year at most"
+        ) from None
+
+
+def duration(text: str) -> datetime.timedelta:
+    """A number and its unit.
+
+    >>> duration("36h")
+    datetime.timedelta(days=1, seconds=43200)
+    """
+    found = re.fullmatch(r"(\d+)([mhd])", text)
+    if found is None:
+        raise ConfigError(f"--keep {text!r}: write a number and its unit, as 30d, 12h or 45m")
+    try:
+        return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise ConfigError(
+            f"--keep {text!r} is longer than 36500d: leave it out, and the cut is kept until it is"
+            " deleted"
+        ) from None
+
+
+def _show(found: NamedCut, *, as_json: bool) -> None:
+    if as_json:
+        print_json(json.loads(found.to_json()))
+        return
+    print_text(f"{found.name}, taken {_date(found.cut.taken_at_ms)}, kept until {_until(found)}")
+    table = Table("store", "partition", "changelog up to", "records kept")
+    for name, kept in found.stores.items():
+        positions = found.cut.positions.get(kept.entry.get("changelog_topic", ""), {})
+        for partition, end in kept.ends.items():
+            position = positions.get(partition)
+            told = "" if position is None else f"{position:,}"
+            table.add_row(name, str(partition), told, f"{end:,}")
+    print_table(table)
+
+
+def _table(cuts: list[NamedCut], incomplete: list[str]) -> Table:
+    table = Table("cut", "taken", "kept until", "stores", "records")
+    for one in cuts:
+        taken, stores = _date(one.cut.taken_at_ms), ", ".join(one.stores)
+        table.add_row(one.name, taken, _until(one), stores, f"{one.records:,}")
+    for name in incomplete:
+        table.add_row(name, "", "being made, or left half made", "", "")
+    return table
+
+
+def _plain(found: NamedCut) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "taken_at_ms": found.cut.taken_at_ms,
+        "created_at_ms": found.created_at_ms,
+        "expires_at_ms": found.expires_at_ms,
+        "stores": list(found.stores),
+        "records": found.records,
+    }
+
+
+def _until(found: NamedCut) -> str:
+    if found.expires_at_ms is None:
+        return "it is deleted"
+    over = " (over)" if found.is_expired(int(time.time() * 1000)) else ""
+    return _date(found.expires_at_ms) + over
+
+
+def _date(time_ms: int) -> str:
+    moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    return moment.isoformat(sep=" ", timespec="seconds")

@@ -1,0 +1,45 @@
+"""``logstate export``: the state of a store as parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from logstate.changelog.reading.options import LATEST_COMMIT
+from logstate.changelog.reading.store_read import read
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
+from logstate.cli.shared.printing import print_json, print_text
+from logstate.cli.shared.stored_state import client_settings
+
+
+def export(
+    application_id: ApplicationId,
+    store: Annotated[str, typer.Argument(help="A store of it; `logstate stores` lists them.")],
+    to: Annotated[Path, typer.Option(help="FILE.parquet, or a directory: a file a partition.")],
+    bootstrap: Bootstrap,
+    cut: Annotated[str, typer.Option(help="Or `latest`, or a cut as text.")] = LATEST_COMMIT,
+    registry: Registry = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """The state of a store at one cut as parquet, by default as of each task's newest commit.
+
+    Reads the changelog; the application need not run; nothing of it is changed. What was at the
+    place before is replaced when all is written, not sooner. Each file carries the cut that it is,
+    as `logstate.cut` in its metadata.
+    """
+    options: dict[str, Any] = {} if registry is None else {"schemaRegistry": registry}
+    kafka = client_settings(command_config)
+    table = read(application_id, store, bootstrap=bootstrap, cut=cut, kafka=kafka, **options)
+    from logstate.changelog.reading.parquet_export import write_parquet
+
+    files = write_parquet(table, to)
+    rows = sum(files.values())
+    if as_json:
+        told = [{"path": str(path), "rows": count} for path, count in files.items()]
+        found = {"application_id": application_id, "store": store, "rows": rows, "files": told}
+        print_json({**found, "cut": table.cut})
+    else:
+        print_text(f"{rows:,} rows of {store!r} in {to}")

@@ -1,0 +1,103 @@
+"""``logstate get``: what a store has for one key, as of the newest commit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
+from logstate.cli.shared.printing import print_json, print_table, print_text
+from logstate.cli.shared.shown_records import (
+    RecordReader,
+    Shown,
+    date_of,
+    in_words,
+    window_in_words,
+)
+from logstate.cli.shared.stored_logs import (
+    LogAtCut,
+    Stored,
+    StoredLog,
+    logs_at_cut,
+    rows_of_key,
+    stored_by,
+    stored_log,
+)
+from logstate.cli.shared.stored_state import client_settings, registry_settings
+from logstate.contracts.partitioner import partition_of
+from logstate.serdes.described_keys import LookupKey, sought_key
+
+#: exit status where the store has nothing for the key
+NO_ROW = 6
+
+
+def get(
+    application_id: ApplicationId,
+    store: Annotated[str, typer.Argument(help="A store of it; `logstate stores` lists them.")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="As it looks: ada, -42, true; with fields as JSON; bytes also as 0x00. After `--`"
+            " a key that is also an option, such as --json."
+        ),
+    ],
+    bootstrap: Bootstrap,
+    registry: Registry = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """What a store has for one key, as of the newest commit of its task; every window of it.
+
+    Reads the changelog, up to one partition of it where the key's is known, so it takes as long as
+    that is large. The application need not run; nothing is changed. Ends with status 6 where the
+    store has nothing for the key.
+    """
+    settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
+    stored = stored_by(settings, application_id)
+    log = stored_log(settings, stored, store)
+    registry_config = registry_settings(registry)
+    wanted = sought_key(key, log.key, registry_config)
+    reader = RecordReader(log, log.key, log.value, registry_config)
+    found = _rows(settings, stored, log, wanted, reader)
+    if as_json:
+        rows = [one.as_plain_data() for one in found]
+        print_json({"application_id": application_id, "store": store, "rows": rows})
+    elif found:
+        _print(found)
+    else:
+        print_text(f"Store {store!r} has nothing for {key!r}.")
+    raise typer.Exit(0 if found else NO_ROW)
+
+
+def _rows(
+    settings: dict[str, str],
+    stored: Stored,
+    log: StoredLog,
+    wanted: LookupKey,
+    reader: RecordReader,
+) -> list[Shown]:
+    """Of the first partition that has the key: a key lives in one."""
+    for at in _in_likely_order(logs_at_cut(settings, stored, log), wanted.data):
+        found = [reader.shown(one) for one in rows_of_key(settings, log, at, wanted.is_it)]
+        if found:
+            return found
+    return []
+
+
+def _in_likely_order(logs: list[LogAtCut], data: bytes | None) -> list[LogAtCut]:
+    """That of Kafka's own partitioner first; an application may have another one."""
+    if data is None:
+        return logs
+    likely = partition_of(data, len(logs))
+    return sorted(logs, key=lambda at: at.partition.partition != likely)
+
+
+def _print(rows: list[Shown]) -> None:
+    has_windows = rows[0].window is not None
+    table = Table("key", *(["window"] if has_windows else []), "value", "time")
+    for one in rows:
+        window = [window_in_words(one.window)] if has_windows else []
+        table.add_row(in_words(one.key), *window, in_words(one.value), date_of(one.timestamp_ms))
+    print_table(table)

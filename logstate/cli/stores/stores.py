@@ -1,0 +1,54 @@
+"""``logstate stores``: what an application keeps, as its manifest tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
+from logstate.cli.shared.printing import fail, print_json, print_table
+from logstate.cli.shared.stored_state import with_manifest
+from logstate.contracts.clients import Admin
+from logstate.topics.manifest_changes import Entry, Manifest
+
+
+def stores(
+    application_id: ApplicationId,
+    bootstrap: Bootstrap,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """What an application keeps: its stores, their formats, and the changelogs that hold them.
+
+    It need not run; nothing is changed. Spark reads what is in them (docs/spark.md).
+    """
+
+    def look(_: Admin, stored: Manifest | None) -> None:
+        if stored is None:
+            fail(f"application {application_id!r} has no manifest: it never ran on these brokers")
+        entries = stored["stores"]
+        if as_json:
+            print_json({"application_id": application_id, "stores": entries})
+            return
+        table = Table("store", "kind", "key", "value", "partitions", "changelog")
+        for name, entry in entries.items():
+            table.add_row(name, *_cells(entry))
+        print_table(table)
+
+    with_manifest(application_id, bootstrap, command_config, look)
+
+
+def _cells(entry: Entry) -> list[str]:
+    log = entry["changelog_topic"] or "none: local only"
+    partitions = str(entry["partitions"])
+    return [entry["kind"], _format(entry["key"]), _format(entry["value"]), partitions, log]
+
+
+def _format(described: Any) -> str:
+    """The name of a serde's format, with that of the type where it has one."""
+    if not isinstance(described, dict):
+        return str(described)
+    name = str(described.get("format", "unknown"))
+    of_type = described.get("name") or described.get("type")
+    return f"{name} of {of_type}" if isinstance(of_type, str) else name

@@ -1,0 +1,204 @@
+"""``logstate tail``: the records of a topic, or of a store's changelog, as people read them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Registry
+from logstate.cli.shared.printing import print_json, print_text
+from logstate.cli.shared.shown_records import (
+    RecordReader,
+    Shown,
+    date_of,
+    in_words,
+    window_in_words,
+)
+from logstate.cli.shared.stored_logs import Stored, log_of_entry, stored_by, stored_log, suggestion
+from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
+from logstate.contracts.clients import LogConsumer
+from logstate.contracts.errors import ConfigError, TopicError
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics, read_partition
+
+#: records that are shown where neither --limit nor --from-beginning says how many
+_LIMIT = 10
+#: offsets that are looked at first: markers and holes among them are no records
+_LEAST_SPAN = 64
+_BATCH = 1_000
+_POLL_S = 0.2
+
+Settings = Mapping[str, str]
+
+
+class _Wanted(NamedTuple):
+    """What is read, and how."""
+
+    topic: str
+    partitions: int
+    reader: RecordReader
+
+
+def tail(
+    name: Annotated[str, typer.Argument(help="A topic, or a store of --application.")],
+    bootstrap: Bootstrap,
+    application: Annotated[
+        str | None,
+        typer.Option(help="Id of the application whose store, or whose own topic, it is."),
+    ] = None,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="The oldest first, not the newest only.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="End after so many records; 10 where nothing else is said."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with new records until Ctrl-C.")
+    ] = False,
+    registry: Registry = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """The records of a topic or of a store's changelog; committed ones only, decoded.
+
+    With --application, keys and values of its stores and of the topics between its parts are
+    decoded as it declared them, windows among them. Other topics are guessed at, and every part
+    says so. What does not decode is shown as it is. With --json, a line for each record.
+    """
+    settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
+    wanted = _wanted(settings, name, application, registry_settings(registry))
+    show = _as_json if as_json else _as_text
+    partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
+    bounds = log_bounds(settings, partitions)
+    ends = {tp: one.stable_end for tp, one in bounds.items()}
+    if from_beginning:
+        found = _merged(_read(settings, tp, one.start, ends[tp]) for tp, one in bounds.items())
+        shown = _print(found, wanted.reader, show, limit)
+    else:
+        newest = _newest(settings, bounds, limit or _LIMIT)
+        shown = _print(newest, wanted.reader, show, None)
+    left = None if limit is None else limit - shown
+    if follow and left != 0:
+        consumer = cluster_of(bootstrap, command_config).log_consumer()
+        try:
+            _print(_followed(consumer, ends), wanted.reader, show, left)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            consumer.close()
+
+
+def _wanted(
+    settings: Settings, name: str, application: str | None, registry: Mapping[str, str]
+) -> _Wanted:
+    if application is None:
+        return _Wanted(name, _partitions(settings, name, ""), RecordReader(None, None, None))
+    stored = stored_by(settings, application)
+    if name in stored.manifest["stores"]:
+        log = stored_log(settings, stored, name)
+        return _Wanted(log.topic, log.partitions, RecordReader(log, log.key, log.value, registry))
+    return _topic_of(settings, name, stored, registry)
+
+
+def _topic_of(
+    settings: Settings, name: str, stored: Stored, registry: Mapping[str, str]
+) -> _Wanted:
+    stores, between = stored.manifest["stores"], stored.manifest.get("topics", {})
+    known = {*stores, *between, *stored.manifest.get("inputs", ())}
+    hint = (
+        f". Nor has application {stored.application_id!r} such a store{suggestion(name, known)}; it"
+        f" has {', '.join(sorted(stores)) or 'none'}"
+    )
+    partitions = _partitions(settings, name, hint)
+    for store, entry in stores.items():
+        if entry["changelog_topic"] == name:
+            log = log_of_entry(store, entry, name, partitions)
+            return _Wanted(name, partitions, RecordReader(log, log.key, log.value, registry))
+    told: Mapping[str, Any] = between.get(name, {})
+    reader = RecordReader(None, told.get("key"), told.get("value"), registry)
+    return _Wanted(name, partitions, reader)
+
+
+def _partitions(settings: Settings, topic: str, hint: str) -> int:
+    try:
+        return log_topics(settings, [topic])[topic].partitions
+    except TopicError as error:
+        raise ConfigError(
+            f"there is no topic {topic!r} on {settings['bootstrap.servers']}"
+            + (hint or ". For the store of an application name it by --application")
+        ) from error
+
+
+def _read(
+    settings: Settings, partition: TopicPartition, start: int, end: int
+) -> Iterator[FetchedRecord]:
+    batches = read_partition(settings, partition, start=start, end=end, may_skip=True)
+    return itertools.chain.from_iterable(batches)
+
+
+def _newest(
+    settings: Settings, bounds: Mapping[TopicPartition, LogBounds], limit: int
+) -> list[FetchedRecord]:
+    """The last records of all partitions, by their times."""
+    found: list[FetchedRecord] = []
+    for partition, one in bounds.items():
+        span, last = max(_LEAST_SPAN, 2 * limit), list[FetchedRecord]()
+        while True:
+            start = max(one.start, one.stable_end - span)
+            last = list(_read(settings, partition, start, one.stable_end))
+            if len(last) >= limit or start == one.start:
+                break
+            span *= 8
+        found += last[-limit:]
+    return sorted(found, key=_place)[-limit:]
+
+
+def _merged(parts: Iterable[Iterator[FetchedRecord]]) -> Iterator[FetchedRecord]:
+    """All partitions by time, as far as each is in the order of its times."""
+    return heapq.merge(*parts, key=_place)
+
+
+def _place(record: FetchedRecord) -> tuple[int, int, int]:
+    return record.timestamp()[1], record.partition() or 0, record.offset() or 0
+
+
+def _followed(consumer: LogConsumer, ends: Mapping[TopicPartition, int]) -> Iterator[FetchedRecord]:
+    consumer.assign(dict(ends))
+    while True:
+        polled = consumer.poll(_BATCH, _POLL_S)
+        for partition, position in polled.out_of_range.items():
+            raise TopicError(
+                f"{partition} has no offset {position} any more: what was not shown yet was deleted"
+                " by retention, or the topic was deleted and created again. Start anew to go on"
+                " with what there is"
+            )
+        for records in polled.records.values():
+            yield from records
+
+
+def _print(
+    records: Iterable[FetchedRecord], reader: RecordReader, show: Any, limit: int | None
+) -> int:
+    count = 0
+    for record in itertools.islice(records, limit):
+        show(reader.shown(record))
+        count += 1
+    return count
+
+
+def _as_json(one: Shown) -> None:
+    print_json(one.as_plain_data())
+
+
+def _as_text(one: Shown) -> None:
+    place = f"{one.partition}@{one.offset}"
+    value = "deleted" if one.is_tombstone else in_words(one.value)
+    parts = [date_of(one.timestamp_ms), place, in_words(one.key), window_in_words(one.window)]
+    doubts = [name for name in one.formats if ":" in name]
+    remark = f"  ({'; '.join(dict.fromkeys(doubts))})" if doubts else ""
+    print_text("  ".join(part for part in (*parts, value) if part) + remark)
