@@ -23,7 +23,7 @@ class Phrase(NamedTuple):
 
 
 PHRASES = [
-    Phrase(r"whoever", "the caller, the client, any process that", 128),
+    Phrase(r"whoever", "the caller, the client, any process that", 127),
     Phrase(r"anew", "again", 80),
     Phrase(r"beside", "next to, in addition to", 122),
     Phrase(r"heirs?", "the next owner", 9),
