@@ -2,7 +2,7 @@
 
 0: yes, and it is a fast build. 3: yes. 4: not before something is installed, as dev.py says then.
 Anything else: it is too old. A build with profile-guided optimisation runs the engine 10 to 15 %
-faster (tests/performance/NOTES.md), so `./dev` prefers one. The distributions build theirs like
+faster (docs/benchmarks.md), so `./dev` prefers one. The distributions build theirs like
 that, and Debian's does not tell; one that was compiled by hand is like that where its
 configuration says so.
 """

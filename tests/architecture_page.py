@@ -1,9 +1,10 @@
 """What ARCHITECTURE.md takes from the source: the table of packages.
 
-Between ``<!-- rooms -->`` and ``<!-- /rooms -->`` are the packages with the first sentence of their
-``__init__``. The text of a link such as ``[Committer.commit](logstate/commit/commit.py)`` is a
-class, a function, a method or a constant that the file defines; `unknown_names` returns those that
-it does not define. Links have no line numbers, which every change elsewhere in a file would change.
+Between ``<!-- packages -->`` and ``<!-- /packages -->`` are the packages of the first two levels,
+with the first sentence of their ``__init__``. The text of a link such as
+``[Committer.commit](logstate/commit/)`` is a class, a function, a method or a constant that a
+module of the package defines; `unknown_names` returns the others. Links name packages, so they
+stay valid when a module is renamed or split.
 """
 
 from __future__ import annotations
@@ -17,44 +18,41 @@ from tests.syntax import syntax
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
-#: folders by floor, what is above imports what is below
-FLOORS = ("logstate", "topology", "changelog")
-_LINK = re.compile(r"\[`?([\w.]+)`?\]\(([\w/]+\.py)\)")
+TOP_LEVEL = ("logstate", "topology", "changelog")
+_LINK = re.compile(r"\[`?([\w.]+)`?\]\(((?:logstate|topology|changelog)/[\w/]*)\)")
 
 
 def rendered(page: str) -> str:
-    """The page with what is generated as it has to be today."""
-    return between(page, "rooms", "\n".join(_floor_plan()))
+    """Return the page with the current table of packages."""
+    return between(page, "packages", "\n".join(_table()))
 
 
 def unknown_names(page: str) -> Iterator[str]:
-    """Links to names that their files do not define."""
-    for name, path in _LINK.findall(page):
-        is_module = name in (Path(path).name, Path(path).stem)
-        if not is_module and not _defines(name, ROOT / path):
-            yield f"{path} defines no {name}"
+    """Yield an error for each link to a name that its package does not define."""
+    for name, package in _LINK.findall(page):
+        if not any(_defines(name, path) for path in sorted((ROOT / package).glob("*.py"))):
+            yield f"{package} defines no {name}"
 
 
 def between(page: str, mark: str, text: str) -> str:
-    """The page with a text between two marks of this name."""
+    """Return the page with ``text`` between the two marks of this name."""
     start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
     before, _, rest = page.partition(start)
     after = rest.partition(end)[2]
     return f"{before}{start}\n{text}\n{end}{after}"
 
 
-def _rooms() -> Iterator[Path]:
-    for folder in FLOORS:
-        for room in sorted({ROOT / folder, *(p.parent for p in (ROOT / folder).rglob("*.py"))}):
-            if room.name != "__pycache__":
-                yield room
+def _packages() -> Iterator[Path]:
+    for folder in TOP_LEVEL:
+        yield ROOT / folder
+        yield from sorted(path.parent for path in (ROOT / folder).glob("*/__init__.py"))
 
 
-def _floor_plan() -> Iterator[str]:
-    yield "| room | what it is for |"
+def _table() -> Iterator[str]:
+    yield "| package | purpose |"
     yield "|---|---|"
-    for room in _rooms():
-        yield f"| `{room.relative_to(ROOT)}/` | {_first_line(room / '__init__.py')} |"
+    for package in _packages():
+        yield f"| `{package.relative_to(ROOT)}/` | {_first_line(package / '__init__.py')} |"
 
 
 def _first_line(path: Path) -> str:
@@ -66,7 +64,7 @@ def _first_line(path: Path) -> str:
 
 
 def _defines(name: str, path: Path) -> bool:
-    """Whether a module defines a class, function, method or constant."""
+    """Return whether a module defines a class, function, method or constant."""
     scope: list[ast.stmt] = syntax(path).tree.body
     for part in name.split("."):
         found = next((node for node in scope if part in _names(node)), None)

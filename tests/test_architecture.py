@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true: every link of it, and every file that it names."""
+"""Every link in ARCHITECTURE.md is valid, and every file that it names exists."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from tests.architecture_page import PAGE, ROOT, unknown_names
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_what_a_link_names_is_defined_in_its_file() -> None:
+def test_a_package_defines_the_name_of_each_link_to_it() -> None:
     assert not list(unknown_names(TEXT))
 
 
-def test_a_link_to_what_is_not_there_is_told() -> None:
-    link = "[Committer.comit](logstate/commit/commit.py)"
-    assert list(unknown_names(link)) == ["logstate/commit/commit.py defines no Committer.comit"]
-    assert not list(unknown_names("[Committer.commit](logstate/commit/commit.py)"))
+def test_a_link_to_an_unknown_name_is_reported() -> None:
+    link = "[Committer.comit](logstate/commit/)"
+    assert list(unknown_names(link)) == ["logstate/commit/ defines no Committer.comit"]
+    assert not list(unknown_names("[Committer.commit](logstate/commit/)"))
+
+
+def test_the_page_has_at_most_20_kilobytes() -> None:
+    assert len(TEXT.encode()) <= 20 * 1024
 
 
 def test_every_link_leads_to_a_file_or_a_heading() -> None:

@@ -53,7 +53,7 @@ class PartitionCounts:
     """The partition counts of output topics, looked up again from time to time.
 
     Partitions of keys are not cached: hashing one costs 100 ns, finding it among 100,000
-    earlier ones costs 270 ns (``tests/performance/NOTES.md``).
+    earlier ones costs 270 ns (``docs/benchmarks.md``).
     """
 
     def __init__(self, producer: Producer) -> None:

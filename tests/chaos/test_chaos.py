@@ -1,7 +1,7 @@
 """Twenty faults on a real broker; ``python -m tests.chaos`` does any number.
 
 A broker that is killed is fenced before it starts again (`logstate.local_broker.fencing`): what it
-would lose otherwise is lost by the broker, and left out here. ``RUNS.md`` has the numbers.
+would lose otherwise is lost by the broker, and left out here. See docs/verification.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What throughput and memory do as work grows: ``python -m tests.performance.curves``.
 
 One curve per axis, everything else fixed; each point is a run of logstate alone on a given broker,
-its outputs checked. Prints a table per curve, for NOTES.md. Short:
+its outputs checked. Prints a table per curve, for docs/benchmarks.md. Short:
 
     python -m tests.performance.curves --bootstrap 127.0.0.1:9092 --work DIR --records 100000 \\
       --keys 10000 100000 --cache-mib 16 --partitions 1 16 --record-bytes 1000 --windows 10

@@ -53,7 +53,7 @@ _BATCH = 2_000
 #: input records between two commits: a second's worth
 _COMMIT_RECORDS = 100_000
 _PACE_STEPS = 2_000
-#: what a step of the fixed piece takes on the machine of NOTES.md when nothing else runs there
+#: what one step takes on the idle machine of docs/benchmarks.md
 _NOMINAL_STEP_NS = 60
 _APPLICATION = "stages"
 _INPUT, _TABLE, _OUTPUT = "in", "users", "out"
