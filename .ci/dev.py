@@ -38,7 +38,10 @@ CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 BYTE_CODE = ROOT / ".ci" / "byte_code.py"
 LINKS = ROOT / ".links"
 
-SMALL_EXTRAS = ("avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls")
+SMALL_EXTRAS = (
+    *("avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls"),
+    "broker",
+)
 FULL_EXTRAS = (*SMALL_EXTRAS, "spark-connect", "demo")
 GROUPS = ("test", "dev")
 

