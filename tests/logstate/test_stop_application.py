@@ -63,7 +63,7 @@ def test_all_others_commit_and_end_with_the_reason(tmp_path: Path) -> None:
     ended(second)
     with pytest.raises(ProcessingError, match="poison"):
         victim.close()
-    with pytest.raises(LogstateError, match=r"requested that all instances .* stop, after .*poison"):
+    with pytest.raises(LogstateError, match=r"requested that all instances .*, after .*poison"):
         other.close()
     assert first.state is second.state is ApplicationState.ERROR
     # Its last words may come later than a stop waits for them.
