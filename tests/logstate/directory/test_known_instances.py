@@ -58,7 +58,7 @@ def test_an_entry_counts_no_more_after_missed_heartbeats_of_the_readers_clock() 
     log.write("a", entry("a", t0_0=1), now_ms=100)
     assert log.owner("0_0", 100 + MISSED_MAX * BEAT_MS) == "a"
     gone = log.owner("0_0", 101 + MISSED_MAX * BEAT_MS)
-    assert "task 0_0 was with http://a:1, which has not been heard from for 5.0 s" in gone
+    assert "task 0_0 was on http://a:1, which has not been heard from for 5.0 s" in gone
     log.write("a", entry("a", t0_0=1), now_ms=9_000)
     assert log.owner("0_0", 9_000) == "a"
 
@@ -119,7 +119,7 @@ def test_the_later_of_two_at_one_address_has_it_and_the_other_counts_no_more() -
     log.write("old", entry("old", address="http://x:1", claim=1, t0_0=7))
     log.write("new", entry("new", address="http://x:1", claim=2, t0_1=1))
     assert [one.instance for one in log.known.live(0)] == ["new"]
-    assert "no instance claims" in log.owner("0_0") or "was with" in log.owner("0_0")
+    assert "no instance claims" in log.owner("0_0") or "was on" in log.owner("0_0")
     log.write("third", entry("third", address="http://x:1", claim=2, t0_0=8))
     assert "two instances claim the address http://x:1" in log.owner("0_0")
 

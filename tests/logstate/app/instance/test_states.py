@@ -115,7 +115,7 @@ def test_a_listener_that_raises_hurts_neither_the_others_nor_the_change(
     with caplog.at_level(logging.ERROR):
         lifecycle.move_to(S.STARTING)
     assert told == [lifecycle.state] == [S.STARTING]
-    assert "told of created -> starting" in caplog.text
+    assert "received created -> starting" in caplog.text
     assert "no pager for starting" in caplog.text
 
 
