@@ -23,21 +23,21 @@ class Phrase(NamedTuple):
 
 
 PHRASES = [
-    Phrase(r"whoever", "the caller, the client, any process that", 87),
-    Phrase(r"anew", "again", 65),
-    Phrase(r"beside", "next to, in addition to", 117),
+    Phrase(r"whoever", "the caller, the client, any process that", 83),
+    Phrase(r"anew", "again", 63),
+    Phrase(r"beside", "next to, in addition to", 116),
     Phrase(r"heirs?", "the next owner", 9),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
     Phrase(r"onlookers?", "an observer", 2),
     Phrase(r"half[ _-]made", "incomplete", 4),
     Phrase(r"is no parameter", "unknown parameter", 0),
-    Phrase(r"given up|gives? up", "abandon, stop, close", 59),
+    Phrase(r"given up|gives? up", "abandon, stop, close", 54),
     Phrase(r"passe?[sd]? over", "skip", 8),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 163),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 157),
     Phrase(r"held back", "buffered", 11),
-    Phrase(r"went on|goes? on", "continue", 103),
-    Phrase(r"told", "received, reported, passed", 478),
+    Phrase(r"went on|goes? on", "continue", 100),
+    Phrase(r"told", "received, reported, passed", 462),
 ]
 
 
