@@ -207,8 +207,8 @@ class _Place(NamedTuple):
 
 def _place(text: str) -> _Place | None:
     """Parse an id, which names each partition once; return None for other texts."""
-    positions, _, topic_id = text.partition("~")
-    places, separator, at_s = positions.partition("@")
+    offsets_and_time, _, topic_id = text.partition("~")
+    places, separator, at_s = offsets_and_time.partition("@")
     parts = [part.split(":") for part in places.split(",")]
     numbers = [number for part in parts for number in part] + [at_s] * bool(separator)
     if not all(len(part) == 2 for part in parts) or not all(map(_is_number, numbers)):

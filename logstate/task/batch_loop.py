@@ -89,8 +89,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                 limit = _punctuated(task, partition, limit)
             last = offset  # type: ignore[assignment]
             # With the offset: an extractor must get the same time again when a head that was
-            # decoded
-            # but not processed is decoded again.
+            # decoded but not processed is decoded again.
             if timestamp > partition_time:  # noqa: PLR1730  max() costs three times as much
                 partition_time = timestamp
             count += 1

@@ -1,4 +1,4 @@
-"""Calls that are made while the worker goes on, without a thread."""
+"""Calls that are made while the worker continues, without a thread."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from logstate.testing.fake.topic import FakeTopic
 from logstate.testing.fake.transaction import Transaction
 from logstate.testing.fake.transactions import TransactionCoordinator
 
-#: what a record weighs beside its key and value
+#: size of a record in addition to its key and value
 _RECORD_OVERHEAD_BYTES = 70
 #: longest time between two looks at the clock while a poll waits
 _LOOK_S = 0.01
@@ -106,7 +106,7 @@ class FakeBrokers:
                 group.rebalance()
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let a topic have so many partitions; groups that read it are told."""
+        """Increase a topic's partition count; groups that read it rebalance."""
         with self.lock:
             topic = self.topic(name)
             topic.grow(partitions)

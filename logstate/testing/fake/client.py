@@ -121,7 +121,7 @@ def client_call(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[
 
     @wraps(method)
     def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        # A simulation makes millions of these: what costs a call of its own is asked first.
+        # A simulation makes millions of these: a check that needs no call comes first.
         process = self._process
         if process is not None and process.is_killed:
             process.check_alive()

@@ -24,11 +24,11 @@ class FakeCluster(FakeBrokers):
         topics: topic -> partitions, made at once.
         clock: times of records, sessions and transactions.
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` (eager).
-        transaction_timeout_ms, session_timeout_ms: when the coordinators give up on a client.
+        transaction_timeout_ms, session_timeout_ms: time-outs of the coordinators.
         delays_markers: transaction markers wait until ``deliver_marker`` is called.
         buffers_sends: produced records wait until they are flushed or ``arrive`` is called.
         fetch_records_max: at most so many records per poll, whatever is asked for.
-        splits_assignments: members give up and are given partitions in random portions.
+        splits_assignments: partitions are revoked and assigned in random portions.
         background_looks_max: how often at most a commit under way is found unfinished, each time
             its worker looks for what the brokers answered.
         seed: of all random choices.

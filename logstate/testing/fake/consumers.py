@@ -45,8 +45,8 @@ class FakeLogConsumer(FakeClient):
 class FakeGroupConsumer(FakeClient):
     """A group member (see :class:`logstate.contracts.clients.GroupConsumer`).
 
-    Changes of the assignment come in ``Polled.rebalances``; whoever polls answers them before the
-    next poll, which is what tells the coordinator that they were answered.
+    Changes of the assignment come in ``Polled.rebalances``; the worker handles them before the
+    next poll, which confirms them to the coordinator.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class FakeGroupConsumer(FakeClient):
 
     @client_call
     def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
-        del on_rebalance  # changes travel in Polled.rebalances, so that each answer can be stepped
+        del on_rebalance  # changes are in Polled.rebalances, so that each one is a step
         self._topics = tuple(topics)
 
     @client_call
@@ -146,7 +146,7 @@ class FakeGroupConsumer(FakeClient):
 
     @client_call
     def close(self) -> None:
-        # A static member only says that it is away; its partitions wait for its return.
+        # A static member only goes offline; its partitions wait for its return.
         if self._member is not None and self._instance_id is None:
             self._group.leave(self._member.id)
         self._member = None
@@ -156,7 +156,7 @@ class FakeGroupConsumer(FakeClient):
 
     def _heartbeat(self, polled: Polled) -> None:
         now_ms = self._cluster.now_ms()
-        if self._leaving:  # revoked in the last poll, which has been answered by now
+        if self._leaving:  # revoked in the last poll, and handled by now
             self._fetcher.remove(self._leaving)
             self._leaving = set()
         if not self._topics or self._must_rejoin(polled, now_ms):
@@ -172,7 +172,7 @@ class FakeGroupConsumer(FakeClient):
         self._epoch = self._member.epoch
 
     def _must_rejoin(self, polled: Polled, now_ms: int) -> bool:
-        """Join, or tell that the membership was lost and join at the next poll."""
+        """Join, or report that the membership was lost and join at the next poll."""
         member = self._member
         if member is not None and self._group.members.get(member.id) is member:
             return False

@@ -9,7 +9,7 @@ _CREATE_TIME = 1
 
 
 class StoredRecord:
-    """Immutable by convention; handed to consumers as it is."""
+    """Immutable by convention; consumers get the object itself."""
 
     __slots__ = ("_headers", "_key", "_offset", "_partition", "_timestamp", "_topic", "_value")
 

@@ -10,14 +10,14 @@ from logstate.testing.fake.partition_log import PartitionLog
 
 
 class _Place:
-    """Where an assigned partition is read."""
+    """The position of an assigned partition."""
 
     __slots__ = ("is_paused", "position", "reported_end")
 
     def __init__(self, position: int | None, *, is_paused: bool = False) -> None:
         self.position = position
         self.is_paused = is_paused
-        #: where the end was last reported, so that it is reported once
+        #: the last reported end, so that it is reported once
         self.reported_end: int | None = None
 
 
@@ -34,7 +34,7 @@ class Fetcher:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """What is assigned."""
+        """The assigned partitions."""
         return list(self._places)
 
     def replace(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -42,7 +42,7 @@ class Fetcher:
         self._places = {partition: _Place(position) for partition, position in positions.items()}
 
     def add_paused(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assigned, without a position."""
+        """Assign partitions without a position."""
         for partition in partitions:
             place = self._places.get(partition)
             if place is None:
@@ -51,17 +51,17 @@ class Fetcher:
                 place.position, place.is_paused = None, True
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Not assigned any more."""
+        """Remove partitions from the assignment."""
         for partition in partitions:
             self._places.pop(partition, None)
 
     def seek(self, partition: TopicPartition, position: int) -> None:
-        """Read on from there."""
+        """Continue reading from there."""
         place = self._places[partition]
         place.position, place.reported_end = position, None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch no more from them."""
+        """Stop fetching from them."""
         self._set_paused(partitions, is_paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -75,12 +75,12 @@ class Fetcher:
                 place.is_paused = is_paused
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Next offset to be read."""
+        """Return the next offset to read."""
         place = self._places.get(partition)
         return None if place is None else place.position
 
     def fetch(self, polled: Polled, max_records: int) -> bool:
-        """Add what can be read; returns whether there was anything to tell."""
+        """Add available records; return whether there was anything to report."""
         left = max_records
         self._first += 1
         for partition, place in self._in_turn():
@@ -91,7 +91,7 @@ class Fetcher:
             if log is None:
                 continue
             if position == log.end and place.reported_end == position:
-                continue  # it stands there, and said so
+                continue  # the end was already reported
             if not log.start <= position <= log.end:
                 place.position = None
                 polled.out_of_range[partition] = position
@@ -109,7 +109,7 @@ class Fetcher:
         return bool(polled.records or polled.ends or polled.out_of_range)
 
     def _in_turn(self) -> list[tuple[TopicPartition, _Place]]:
-        """What is assigned, beginning with another one each time."""
+        """Return the assigned partitions, beginning with another one each time."""
         places = list(self._places.items())
         first = self._first % len(places) if places else 0
         return places[first:] + places[:first] if first else places

@@ -1,15 +1,15 @@
-"""The group coordinator: members, epochs, and who owns which partition.
+"""The group coordinator: members, epochs, and the owner of each partition.
 
 Two protocols:
 
-- ``consumer`` (KIP-848): a change of membership gives a new target; a member first gives up what it
-  must, and gets what is free. The others go on undisturbed.
-- ``classic`` with the eager range assignor: every member gives up everything, and once all have
-  answered, everything is given out anew.
+- ``consumer`` (KIP-848): a change of membership creates a new target assignment; a member first
+  gives back its revoked partitions, and then gets free ones. Other members are not affected.
+- ``classic`` with the eager range assignor: every member gives back all partitions, and once all
+  have responded, all partitions are assigned again.
 
-A member speaks only through :meth:`Group.heartbeat`, which its consumer calls at each poll. What it
-is told in one heartbeat counts as answered at the next one: until then nobody else gets a partition
-that is being revoked.
+A member communicates only through :meth:`Group.heartbeat`, which its consumer calls at each poll. A
+change in the response of one heartbeat counts as handled at the next one: until then no other
+member gets a partition that is being revoked.
 
 As in Kafka, offsets of a transaction are checked against the MEMBER (known, current epoch), never
 against what the member owns.
@@ -30,7 +30,7 @@ from logstate.testing.fake.group_offsets import GroupOffsets
 
 @dataclass
 class Member:
-    """One member as the coordinator sees it."""
+    """One member in the coordinator's state."""
 
     id: str
     instance_id: str | None
@@ -38,9 +38,9 @@ class Member:
     last_seen_ms: int
     epoch: int = -1
     owned: set[TopicPartition] = field(default_factory=set)
-    #: told to give these up, not answered yet
+    #: requested revocations that are not confirmed yet
     revoking: set[TopicPartition] = field(default_factory=set)
-    #: classic: gave everything up and waits for the new generation
+    #: classic: gave back all partitions and waits for the new generation
     has_joined: bool = False
 
 
@@ -63,7 +63,7 @@ class Group:
         self._is_incremental = is_incremental
         self._session_timeout_ms = session_timeout_ms
         self._partition_counts = partition_counts
-        #: which of these partitions a member is given, or gives up, now; the rest follows later
+        #: chooses the partitions that are assigned or revoked now; the others follow later
         self._chosen = chosen
         self._target: dict[str, set[TopicPartition]] = {}
         self._is_preparing = False
@@ -74,7 +74,7 @@ class Group:
     def join(
         self, topics: Sequence[str], instance_id: str | None, now_ms: int, *, member_id: str = ""
     ) -> Member:
-        """A new member, or one that comes back under its old id."""
+        """Add a new member, or one that returns with its old id."""
         for old in list(self.members.values()):
             if instance_id is not None and old.instance_id == instance_id:
                 self._remove(old.id)
@@ -85,23 +85,23 @@ class Group:
         return member
 
     def new_member_id(self) -> str:
-        """Of a member that has none yet."""
+        """Return an id for a new member."""
         return f"{self.name}-member-{next(self._numbers):04d}"
 
     def leave(self, member_id: str) -> None:
-        """The member goes, or is thrown out: its partitions are free at once."""
+        """Remove a member that leaves or is removed: its partitions are free at once."""
         if member_id in self.members:
             self._remove(member_id)
             self._changed()
 
     def expire(self, now_ms: int) -> None:
-        """Throw out members that were not heard of for the session time-out."""
+        """Remove members without a heartbeat for the session time-out."""
         latest_ms = now_ms - self._session_timeout_ms
         for silent in [m.id for m in self.members.values() if m.last_seen_ms < latest_ms]:
             self.leave(silent)
 
     def rebalance(self) -> None:
-        """A new assignment without a change of membership."""
+        """Compute a new assignment without a change of membership."""
         self._changed()
 
     def _remove(self, member_id: str) -> None:
@@ -126,7 +126,7 @@ class Group:
     # ------------------------------------------------------------------ heartbeats
 
     def heartbeat(self, member: Member, now_ms: int) -> list[Rebalance]:
-        """What the member must know; it answered everything it was told before."""
+        """Return the changes for a member, which has handled all earlier ones."""
         member.last_seen_ms = now_ms
         if self._is_incremental:
             return self._incremental_heartbeat(member)
@@ -138,7 +138,7 @@ class Group:
             member.revoking = set()
         target = self._target[member.id]
         if member.owned == target:
-            is_news = member.epoch == -1  # a client hears of an empty assignment, too
+            is_news = member.epoch == -1  # a client receives an empty assignment, too
             member.epoch = self.epoch
             return [Rebalance("assigned", [])] if is_news else []
         surplus = member.owned - target
@@ -177,7 +177,7 @@ class Group:
     # ------------------------------------------------------------------ fencing
 
     def check_member(self, member_id: str, epoch: int) -> None:
-        """What a transaction's offsets are checked for; raises AbortableError."""
+        """Check a transaction's offsets; raise AbortableError."""
         member = self.members.get(member_id)
         if member is None:
             raise AbortableError(

@@ -18,7 +18,7 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, Committed] = {}
-        #: every commit, in order, for whoever examines the group
+        #: every commit, in order, for tests that examine the group
         self.history: list[dict[TopicPartition, Committed]] = []
         self._pending: dict[Transaction, dict[TopicPartition, Committed]] = {}
 

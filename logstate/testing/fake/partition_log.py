@@ -43,7 +43,7 @@ class LogEntry:
         self.written_ms = written_ms
         #: the transaction that this entry ends here
         self.marks = marks
-        #: client that wrote it, for whoever examines the log
+        #: client that wrote it, for tests that examine the log
         self.writer = writer
 
 
@@ -57,7 +57,7 @@ class PartitionLog:
         self.end = 0
         self._entries: list[LogEntry] = []
         self._offsets: list[int] = []
-        #: every entry ever written, those included that are gone, for whoever examines the log
+        #: every entry ever written, including deleted ones, for tests that examine the log
         self.history: list[LogEntry] = []
         #: transactions without a marker here -> their first offset
         self._undecided: dict[Transaction, int] = {}
@@ -104,9 +104,9 @@ class PartitionLog:
     def read(
         self, position: int, max_records: int, *, is_committed: bool = True
     ) -> tuple[list[StoredRecord], int]:
-        """Up to ``max_records`` records from ``position``; markers and aborted records are passed.
+        """Return up to ``max_records`` records from ``position``; skip markers and aborted records.
 
-        Also returns where the next read goes on. ``position`` must lie within the log.
+        Also returns the position of the next read. ``position`` must be within the log.
         """
         limit = self.lso if is_committed else self.end
         records: list[StoredRecord] = []

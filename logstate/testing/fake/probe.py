@@ -13,7 +13,7 @@ class FakeProbe:
 
     def __init__(self, cluster: FakeBrokers) -> None:
         self._cluster = cluster
-        #: what it was told last
+        #: the last argument of ``fold``
         self.folds = False
 
     def ask(self, timeout_s: float) -> bool:  # noqa: ARG002  it knows at once

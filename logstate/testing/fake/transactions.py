@@ -1,7 +1,7 @@
 """The transaction coordinator: producer epochs, open transactions, and markers under way.
 
 Ending a transaction decides its outcome at once, but every partition (and the group's offsets)
-learns of it by a marker of its own. With ``delays_markers`` these wait in ``pending`` until
+learns of it by a separate marker. With ``delays_markers`` these wait in ``pending`` until
 :meth:`TransactionCoordinator.deliver` is called, one at a time and in any order, as between real
 brokers.
 

@@ -1,4 +1,4 @@
-"""Where what was committed differs from the uninterrupted run, and which operator made it so."""
+"""Find where committed results differ from the uninterrupted run, and the operator to blame."""
 
 from __future__ import annotations
 

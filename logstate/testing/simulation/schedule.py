@@ -102,7 +102,7 @@ class Schedule(ABC):
             is_transactional=swarm.inputs_are_transactional,
         )
         self._faults = list(swarm.faults)
-        #: turns in a row in which nobody had anything to do
+        #: consecutive turns in which no worker had anything to do
         self._naps = 0
         #: turn at which the next fault is due
         self._due = self._faults[0].wait if self._faults else 0
@@ -164,7 +164,7 @@ class Schedule(ABC):
         turn = 0
         while self._faults or (self._is_expected() and turn < self._due + _PATIENCE_TURNS):
             self._turn(turn)
-            # Waiting in turns without anything to do would tell nothing: a nap counts for more.
+            # Idle turns would prove nothing, so a nap counts for more.
             turn += max(1, self._naps)
         self._quiet(turn)
         self._finish()
@@ -238,7 +238,7 @@ class Schedule(ABC):
             self.cluster.arrive(producer, 1_000)
 
     def _finish(self) -> None:
-        """Everybody stops cleanly: what was processed is committed and applied."""
+        """Stop all workers cleanly: processed records are committed and applied."""
         for slot in self.slots:
             if slot.worker is not None:
                 slot.worker.stop()
@@ -334,7 +334,7 @@ class Schedule(ABC):
         return any(slot.ordered or slot.disk.kills for slot in self.slots)
 
     def _inflict(self, fault: Fault, turn: int) -> bool:
-        """Do it, or return False where nobody is there to suffer it."""
+        """Inject the fault, or return False if no worker is running that it could affect."""
         if fault.kind in ("clean", "rebalance", "time_out"):
             self._inflict_on_cluster(fault)
             return True

@@ -1,4 +1,4 @@
-"""An observer that costs nothing: nobody looks at the metrics of a simulation."""
+"""An observer that does nothing, because a simulation does not use metrics."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from logstate.testing.simulation.simulated_application import (
     SimulatedApplication,
     drawn,
 )
-from logstate.testing.simulation.story import FEW, shortest, simple_stories, told
+from logstate.testing.simulation.story import FEW, report_of, shortest, simple_stories
 from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.traced_task import traced
 from logstate.testing.simulation.upstream import Input
@@ -78,12 +78,12 @@ def simulate(
 ) -> Simulation:
     """Run a topology on simulated brokers under drawn faults, compare with the uninterrupted run.
 
-    What was committed, outputs and rows of stores, has to be what each task computes from the same
-    records in the same order when nothing happens to it. The engine sees to that for functions that
-    are deterministic and keep what they know in stores.
+    The committed outputs and rows of stores must equal those that each task computes from the same
+    records in the same order without faults. The engine guarantees that for functions that are
+    deterministic and keep their state in stores.
 
     Args:
-        topology: what ``StreamsBuilder.build()`` returned.
+        topology: the result of ``StreamsBuilder.build()``.
         inputs: ``(topic, key, value)`` or ``(topic, key, value, timestamp in ms)`` of records, in
             order, encoded with the sources' own serdes.
         schedules: how many; the first has no faults.
@@ -124,7 +124,7 @@ def _simulated(simulated: Simulated, inputs: list[Input], schedules: int, seed: 
     counters: Counter[str] = Counter()
     for number in range(schedules):
         swarm = drawn(seed + number)
-        # Whatever fails here fails everywhere: it is told as it is.
+        # A failure here happens in every schedule: it is raised unchanged.
         calm = replace(swarm, faults=())
         found = _run(simulated, calm, inputs, counters) if number == 0 else None
         if found is None:
@@ -161,7 +161,7 @@ def _judged(
 def _story(
     simulated: Simulated, swarm: Swarm, inputs: list[Input], found: Difference
 ) -> tuple[str, str | None]:
-    """Told of the last schedule that failed: a function with a memory may not do so again."""
+    """Describe the last schedule that failed: a function with other state may not fail again."""
     last = found
 
     def fails(less: Swarm, fewer: Sequence[Input]) -> bool:
@@ -182,7 +182,7 @@ def _story(
         simple, few = next((one for one in stories if fails(*one)), (smaller, fewer))
         faults, fewer = list(simple.faults), list(few)
     of = f"{len(fewer)} of {len(inputs)} inputs, {len(faults)} of {len(swarm.faults)} faults"
-    return told(swarm.seed, last, faults, fewer, of), last.operator
+    return report_of(swarm.seed, last, faults, fewer, of), last.operator
 
 
 def _encoded(

@@ -25,9 +25,9 @@ _LEFT_OUT = frozenset({"clock_jump"})
 
 @dataclass(frozen=True)
 class Simulated:
-    """What is simulated: the same in all schedules."""
+    """The simulated application: the same in all schedules."""
 
-    #: whose operators tell what they hand on
+    #: its operators record what they forward
     topology: Topology
     application_id: str
     partitions: int

@@ -32,7 +32,7 @@ from logstate.worker.worker import Worker
 
 #: steps of a commit after which the outcome on the log is open or decided
 _COMMITTING = frozenset({"flush", "flush_plain", "group_metadata", "send_offsets", "commit"})
-#: steps whose results tell what goes on here
+#: steps whose results show the progress of a worker
 _WATCHED = frozenset(
     {"poll", "manifest_poll", "group_consumer", "begin", "commit", "abort", "init_transactions"}
 )
@@ -282,7 +282,7 @@ class Slot:
         self._injected = True
 
     def remove(self) -> None:
-        """The process is gone; a schedule that failed removes what is left of it."""
+        """Kill the process; remove the rest of a failed schedule."""
         assert self._process is not None
         self._process.kill()
         # Unwinding runs its `finally` blocks, but every call of theirs fails: nothing happens.

@@ -1,4 +1,4 @@
-"""Rows of stores as they are compared: those that depend on nothing but what was consumed."""
+"""The rows of stores that can be compared: those that only depend on the consumed records."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def rows_of(state: TaskState) -> dict[str, dict[bytes, bytes]]:
 
 
 def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Rows that depend on nothing but what was consumed, in which order.
+    """Return the rows that only depend on the consumed records and their order.
 
     Left out: the count of changes that a suppress buffer keeps to notice a rollback, rows of
-    windows that are older than the retention, which may go at any time, and the sequences of an LRU
-    store, of which the order counts.
+    windows that are older than the retention, which may be deleted at any time, and the sequences
+    of an LRU store, of which only the order matters.
     """
     if spec.kind == "suppress_buffer":
         return {key: value for key, value in rows.items() if key != b"v"}

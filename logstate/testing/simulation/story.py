@@ -1,4 +1,4 @@
-"""A failing schedule made small, and told."""
+"""Reduce a failing schedule to a short one, and describe it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
     "repeated_end": "ends a transaction by {step!r}, which reaches the brokers twice",
     "slow": "has a function that takes {amount} ms",
     "clean": "sees the brokers compact its changelogs",
-    "rebalance": "moves its tasks: the group is balanced anew",
+    "rebalance": "moves its tasks: the group rebalances",
     "time_out": "sees its open transactions time out",
 }
 
@@ -74,10 +74,10 @@ def simple_stories(
                 yield replace(calm, seed=seed, faults=(Fault(wait, "crash", 0),)), few
 
 
-def told(
+def report_of(
     seed: int, found: Difference, faults: Sequence[Fault], inputs: Sequence[Input], was: str
 ) -> str:
-    """For people, from what is wrong to how it is seen again."""
+    """Describe a failure for people, from the difference to its reproduction."""
     lines = [f"schedule {seed} does not end as the uninterrupted run does:", f"  {found.what}"]
     if found.operator is not None:
         where = "" if found.declared_at is None else f", declared at {found.declared_at},"

@@ -1,7 +1,7 @@
-"""A task that notes what it reads, when, and what every operator makes of it.
+"""A task that records what it reads, when, and what every operator produces.
 
-A crash or an abort undoes what a task did, not what is noted: which of its attempts counts is told
-by the commits of the group afterwards, whose cuts have its number as a clock.
+A crash or an abort undoes the work of a task, not its records: the commits of the group determine
+afterwards which of its attempts counts, because their cuts have its number as a clock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Emission(NamedTuple):
 class Step(NamedTuple):
     """One record that a task read, or one call of what the wall clock had due."""
 
-    #: None: what was called is schedules
+    #: None: the calls were those of schedules
     partition: TopicPartition | None
     offset: int
     #: wall clock at which it was read, or they were called
@@ -112,7 +112,7 @@ def _fits(
 def _attempt(
     commit: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]
 ) -> int | None:
-    """The one that its cut names; None where that is in a topic of its own, because it is large."""
+    """Return the attempt in the cut; None if a large cut is in a separate topic."""
     cuts = (decode_cut(commit[tp].metadata, committed_offset=end).cut for tp, end in ends.items())
     return next((cut.clocks[_ATTEMPT] for cut in cuts if cut and _ATTEMPT in cut.clocks), None)
 
@@ -177,7 +177,7 @@ class TracedTask(Task):
 
 
 def traced(topology: Topology) -> Topology:
-    """The same topology, whose operators tell their :class:`TracedTask` what they hand on."""
+    """Return the same topology with operators that report their results to :class:`TracedTask`."""
     subs = tuple(
         replace(sub, nodes=tuple(_traced_node(node) for node in sub.nodes))
         for sub in topology.sub_topologies
@@ -186,7 +186,7 @@ def traced(topology: Topology) -> Topology:
 
 
 def sub_topology_of(topology: Topology, task_id: TaskId) -> SubTopology:
-    """The one that a task runs."""
+    """Return the sub-topology that a task runs."""
     return next(sub for sub in topology.sub_topologies if sub.id == task_id.sub_topology)
 
 
@@ -198,16 +198,18 @@ def _traced_node(node: Node) -> Node:
     is_the_users = hasattr(node, "connections")
 
     def compile_(task: Any, forward: Any, children: Mapping[str, Any]) -> Any:
-        told = {name: _telling(task, node.name, child) for name, child in children.items()}
+        traced_children = {
+            name: _recording(task, node.name, child) for name, child in children.items()
+        }
         asked = _TaskOfNode(task, node.name) if is_the_users else task
-        return node.compile(asked, _telling(task, node.name, forward), told)
+        return node.compile(asked, _recording(task, node.name, forward), traced_children)
 
     vars(spy)["compile"] = compile_
     return spy
 
 
 class _TaskOfNode:
-    """The task as one operator of the user's knows it: what it writes into its stores is noted."""
+    """The task as a user's operator sees it: its writes to stores are recorded."""
 
     def __init__(self, task: TracedTask, node: str) -> None:
         vars(self).update(_task=task, _node=node)
@@ -223,7 +225,7 @@ class _TaskOfNode:
 
 
 class _NotedStore:
-    """A store that tells what is written, and is the store for everything else."""
+    """A store that records its writes; all other methods are those of the store."""
 
     def __init__(self, task: TracedTask, node: str, name: str) -> None:
         self._task, self._node, self._name = task, node, name
@@ -242,9 +244,9 @@ class _NotedStore:
         return noted
 
 
-def _telling(task: TracedTask, node: str, forward: Any) -> Any:
-    def told(*record: Any) -> None:
+def _recording(task: TracedTask, node: str, forward: Any) -> Any:
+    def record_and_forward(*record: Any) -> None:
         task.emits(node, record[:-1])
         forward(*record)
 
-    return told
+    return record_and_forward

@@ -1,8 +1,7 @@
-"""What one task computes from the records that it read, in that order, when nothing happens to it.
+"""Compute the results of one task from the records that it read, in that order, without faults.
 
-Which of several inputs a task reads first depends on timing and is nobody's mistake, so the order
-is the one that was committed. Everything else follows from it, or the functions are not
-deterministic.
+Which of several inputs a task reads first depends on timing and is not an error, so the committed
+order is used. All results follow from it, unless the functions are not deterministic.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def uninterrupted(
 ) -> Uninterrupted:
     """Run the committed records of a task again, with the clock and the commits that it had.
 
-    Schedules of the wall clock are called when they were, too: the time is nobody's mistake either.
+    Wall-clock schedules are called at the same times, too: the time is not an error either.
     """
     clock = ManualClock(segments[0].began_ms if segments else START_MS)
     history = History()
@@ -108,7 +107,7 @@ def _feed(
     partition: TopicPartition,
     end: int,
 ) -> None:
-    """Read one partition as far as that; what is skipped goes with what follows it."""
+    """Read one partition up to an offset; skipped records count with the next one."""
     records = waiting[partition]
     while records and (records[0].offset() or 0) < end:
         task.add_records(partition, [records.pop(0)])

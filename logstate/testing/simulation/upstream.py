@@ -1,4 +1,4 @@
-"""Who writes the inputs of a schedule: little by little, maybe in transactions, some aborted."""
+"""The producer of a schedule's inputs: in small steps, possibly in transactions, some aborted."""
 
 from __future__ import annotations
 

@@ -212,7 +212,8 @@ def test_a_key_mapper_whose_key_the_global_table_cannot_have_is_named() -> None:
     joined.to("out")
     told = (
         r"the key mapper .*length at .*test_unfit_store_parts\.py:\d+ returned an invalid key of"
-        " the global table: the key given to store 'cities' does not fit: a str is needed, found int"
+        " the global table: the key given to store 'cities' does not fit: a str is needed,"
+        " found int"
     )
     driver = TopologyTestDriver(builder.build())
     with pytest.raises(ProcessingError, match=told):
