@@ -26,7 +26,9 @@ from logstate.contracts.stores import StoreSpec
 _LOGGER = logging.getLogger(__name__)
 
 
-def discard_unfit_rows(meta: StoredMeta, backend: StoreBackend, specs: Sequence[StoreSpec]) -> None:
+def discard_incompatible_rows(
+    meta: StoredMeta, backend: StoreBackend, specs: Sequence[StoreSpec]
+) -> None:
     """Note the fingerprints of the stores, and empty those whose rows do not fit theirs.
 
     Raises UpgradeError for such rows that exist nowhere else; nothing was dropped then.

@@ -29,7 +29,7 @@ from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.loading import Loads
 from logstate.changelog.local_commits import LocalCommits
-from logstate.changelog.local_rows import discard_unfit_rows
+from logstate.changelog.local_rows import discard_incompatible_rows
 from logstate.changelog.row_counts import count_rows
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.rows import Rows
@@ -38,9 +38,9 @@ from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.segment_offsets import NeededRecords
 from logstate.changelog.stored_meta import prefix_of, read_meta
 from logstate.changelog.stores.kinds import Store, build_store
-from logstate.changelog.stores.session import SessionStore
-from logstate.changelog.stores.versioned import VersionedKeyValueStore
-from logstate.changelog.stores.window import WindowStore
+from logstate.changelog.stores.session import TaskSessionStore
+from logstate.changelog.stores.versioned import TaskVersionedStore
+from logstate.changelog.stores.window import TaskWindowStore
 from logstate.changelog.task_lock import TaskLock
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.contracts.processing import TaskContext, TimeCell
@@ -80,7 +80,7 @@ class TaskState:
         #: on that directory, released when the state is closed
         self.lock: TaskLock | None = None
         self.meta = read_meta(self._persistent)
-        discard_unfit_rows(self.meta, self._persistent, specs)
+        discard_incompatible_rows(self.meta, self._persistent, specs)
         self.specs = {spec.name: spec for spec in specs}
         #: committed positions: next changelog offset per logged store; may be ahead of the backend
         self.positions: dict[str, int] = {}
@@ -126,9 +126,9 @@ class TaskState:
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
         store = self.stores[spec.name] = build_store(spec, rows, writes, self._context)
-        if isinstance(store, WindowStore | SessionStore):
+        if isinstance(store, TaskWindowStore | TaskSessionStore):
             self._expiring[spec.name] = store.segments
-        elif isinstance(store, VersionedKeyValueStore):
+        elif isinstance(store, TaskVersionedStore):
             self._row_clocks[spec.name] = cell = store.restored.cell
             cell.time = self.meta.clocks.get(spec.name, -1)
 

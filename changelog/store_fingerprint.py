@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from logstate.changelog.rows.segments import segment_interval_ms
 from logstate.changelog.stores.versioned_reads import versioned_segment_interval_ms
-from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.contracts.compatibility import SpecChange, Verdict, worst
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.compatibility import serde_changes
 
@@ -109,12 +109,12 @@ def fingerprint_before_any(spec: StoreSpec) -> dict[str, Any]:
     return fingerprint(spec) | {"layout": _FIRST_LAYOUT}
 
 
-def store_changes(name: str, stored: Fingerprint, declared: Fingerprint) -> list[Change]:
+def store_changes(name: str, stored: Fingerprint, declared: Fingerprint) -> list[SpecChange]:
     """What changed about a store. Parts that an earlier version did not note are not compared."""
     return list(_changes(f"store {name!r}", stored, declared))
 
 
-def _changes(subject: str, stored: Fingerprint, declared: Fingerprint) -> Iterator[Change]:
+def _changes(subject: str, stored: Fingerprint, declared: Fingerprint) -> Iterator[SpecChange]:
     stored = {"layout": _FIRST_LAYOUT, **stored}
     for part, (verdict, meaning) in _RULES.items():
         if part not in stored or stored[part] == declared[part]:
@@ -123,19 +123,19 @@ def _changes(subject: str, stored: Fingerprint, declared: Fingerprint) -> Iterat
         if part in _OFTEN_UNKNOWN and None in sides:
             continue
         if part == "advance_ms" and 0 in sides:  # sliding windows: they begin at records
-            yield Change(Verdict.REFUSED, subject, part, *sides, _OTHER_ROWS)
+            yield SpecChange(Verdict.REFUSED, subject, part, *sides, _OTHER_ROWS)
             continue
         if part == "in_memory" and not declared["is_logged"]:
-            yield Change(Verdict.REFUSED, subject, part, *sides, _ONLY_LOCAL)
+            yield SpecChange(Verdict.REFUSED, subject, part, *sides, _ONLY_LOCAL)
             continue
         is_shorter = part in _TIMES and all(sides) and sides[1] < sides[0]
-        yield Change(verdict, subject, part, *sides, _SHORTER if is_shorter else meaning)
+        yield SpecChange(verdict, subject, part, *sides, _SHORTER if is_shorter else meaning)
     if stored["kind"] == declared["kind"]:  # otherwise their serdes say nothing new
         for part in ("key", "value"):
             yield from serde_changes(subject, part, stored.get(part), declared[part])
 
 
-def keeps_local_rows(changes: Iterable[Change]) -> bool:
+def keeps_local_rows(changes: Iterable[SpecChange]) -> bool:
     """Whether rows on the disk can be used as they lie there."""
     found = list(changes)
     return worst(found) <= Verdict.COMPATIBLE and not any(c.part in _LAYOUTS for c in found)

@@ -47,7 +47,7 @@ class Ends(NamedTuple):
     """Partition to the number of rows of the store there, if the commits contain it."""
 
 
-class Commits(NamedTuple):
+class GroupCommits(NamedTuple):
     """The last commits of a group."""
 
     of_tasks: Mapping[TaskId, CommitOfTask]
@@ -61,7 +61,7 @@ def newest_commits(
     sources: Iterable[ChangelogSource],
     cut_records: Mapping[bytes, bytes],
     others: Iterable[TopicPartition] = (),
-) -> Commits:
+) -> GroupCommits:
     """Return the newest commit of each task of these stores, read in one request.
 
     ``others`` are further input partitions of the application.
@@ -78,7 +78,7 @@ def newest_commits(
         at = {topic: committed[tp] for topic, tp in parts.items() if tp in committed}
         commits[task] = commit_of_task(at, cut_records.get(cut_key(task)))
     offsets = {tp: one.offset for tp, one in committed.items() if one.offset is not None}
-    return Commits(commits, offsets)
+    return GroupCommits(commits, offsets)
 
 
 def ends_at_commits(

@@ -43,7 +43,7 @@ from functools import cached_property
 from typing import Protocol
 
 from logstate.changelog.reading.latest_records import LatestRecords
-from logstate.changelog.reading.marker_search import MissingOffsets
+from logstate.changelog.reading.marker_search import OffsetGaps
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import FetchedRecord
 
@@ -224,7 +224,7 @@ class CompleteRead:
         """Whether each offset that is missing is an aborted record or a marker."""
         cut = self._cut
         records = self._log.records(cut.start, cut.end, with_aborted=True)
-        missing = MissingOffsets(records, cut.start, cut.end, _MARKERS_MAX)
+        missing = OffsetGaps(records, cut.start, cut.end, _MARKERS_MAX)
         test = missing.adjacent_are_markers if only_adjacent else missing.are_markers
         return test(self._log.first_since, self._log.now_ms())
 

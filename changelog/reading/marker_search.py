@@ -30,7 +30,7 @@ class Missing(NamedTuple):
     newest_ms: int
 
 
-class MissingOffsets:
+class OffsetGaps:
     """The offsets of a log without a record, each with the newest time before it.
 
     At most ``most`` of them are kept; compare the count to detect that there are more.

@@ -83,7 +83,7 @@ class KeyValueReads(Generic[K, V]):
         return ((decode_key(key), decode_row(row)) for key, row in rows)
 
 
-class KeyValueStore(KeyValueReads[K, V]):
+class TaskKeyValueStore(KeyValueReads[K, V]):
     """A key-value store of one task.
 
     ``put(key, None)`` deletes. ``delete`` returns the row it removed, ``put_if_absent`` the row it

@@ -8,15 +8,15 @@ from typing import Protocol, TypeAlias
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.join_buffer import JoinBuffer
-from logstate.changelog.stores.key_value import KeyValueStore
+from logstate.changelog.stores.key_value import TaskKeyValueStore
 from logstate.changelog.stores.lru import LruStore, TimestampedLruStore
 from logstate.changelog.stores.outer_join_buffer import OuterJoinBuffer
-from logstate.changelog.stores.session import SessionStore
+from logstate.changelog.stores.session import TaskSessionStore
 from logstate.changelog.stores.subscription import SubscriptionStore
 from logstate.changelog.stores.suppress_buffer import SuppressBuffer
 from logstate.changelog.stores.timestamped_key_value import TimestampedKeyValueStore
-from logstate.changelog.stores.versioned import VersionedKeyValueStore
-from logstate.changelog.stores.window import WindowStore
+from logstate.changelog.stores.versioned import TaskVersionedStore
+from logstate.changelog.stores.window import TaskWindowStore
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -34,14 +34,14 @@ class Store(Protocol):
 StoreClass: TypeAlias = "Callable[[StoreSpec, Rows, ChangelogWrites, TaskContext], Store]"
 
 STORE_CLASSES: dict[str, StoreClass] = {
-    "key_value": KeyValueStore,
+    "key_value": TaskKeyValueStore,
     "key_value_lru": LruStore,
     "timestamped_key_value": TimestampedKeyValueStore,
     "timestamped_key_value_lru": TimestampedLruStore,
-    "window": WindowStore,
-    "timestamped_window": WindowStore,
-    "session": SessionStore,
-    "versioned": VersionedKeyValueStore,
+    "window": TaskWindowStore,
+    "timestamped_window": TaskWindowStore,
+    "session": TaskSessionStore,
+    "versioned": TaskVersionedStore,
     "suppress_buffer": SuppressBuffer,
     "outer_join": OuterJoinBuffer,
     "join_buffer": JoinBuffer,

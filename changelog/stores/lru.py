@@ -29,7 +29,7 @@ from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
-from logstate.changelog.stores.key_value import KeyValueStore
+from logstate.changelog.stores.key_value import TaskKeyValueStore
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 
@@ -63,7 +63,7 @@ class EntryRows:
         return ((key[1:], row[8:]) for key, row in rows)
 
 
-class LruStore(KeyValueStore[K, V], RowCache):
+class LruStore(TaskKeyValueStore[K, V], RowCache):
     """A key-value store of at most ``spec.capacity`` entries."""
 
     def __init__(

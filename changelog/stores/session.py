@@ -114,7 +114,7 @@ class SessionReads(SegmentedReads[K, V]):
         return (*self.schema.times_of(pair[0]), self.schema.key_of(pair[0]))
 
 
-class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
+class TaskSessionStore(SegmentedStore[K, V], SessionReads[K, V]):
     """A session store of one task. Keys are never None."""
 
     def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None:

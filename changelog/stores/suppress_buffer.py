@@ -45,7 +45,7 @@ _NO_TIME = 2**63 - 1
 _FORMAT: tuple[str, bytes | None] = ("v", b"\x03")
 
 
-class Suppressed(NamedTuple, Generic[K, V]):
+class EmittedUpdate(NamedTuple, Generic[K, V]):
     """An update that leaves the buffer, with the place of the record that caused it."""
 
     key: K
@@ -98,7 +98,7 @@ class SuppressBuffer(Generic[K, V]):
         self._refresh()
         return self._heap[0][0] if self._heap else _NO_TIME
 
-    def first(self) -> Suppressed[K, V] | None:
+    def first(self) -> EmittedUpdate[K, V] | None:
         """Return the next row to leave: the earliest buffer time, then the smallest key."""
         self._refresh()
         if not self._heap:
@@ -106,7 +106,7 @@ class SuppressBuffer(Generic[K, V]):
         _, raw = self._heap[0]
         update = self._update(raw)
         assert update is not None, "the heap is as old as the rows"
-        return Suppressed(
+        return EmittedUpdate(
             self._decode_key(raw),
             self._decoded(update.new),
             self._decoded(update.old),

@@ -23,7 +23,7 @@ from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.write_behind import WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
-from logstate.changelog.stores.key_value import KeyValueStore
+from logstate.changelog.stores.key_value import TaskKeyValueStore
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
@@ -31,7 +31,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
+class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
     """A key-value store whose values are :class:`ValueAndTimestamp`.
 
     A row whose value is None is a deletion, like None itself. ``get_row`` is ``get`` for operators,

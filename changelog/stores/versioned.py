@@ -46,7 +46,7 @@ NOT_PUT = -(2**63)
 _IDENTITY = struct.Struct(">qq")
 
 
-class VersionedKeyValueStore(VersionedReads[K, V]):
+class TaskVersionedStore(VersionedReads[K, V]):
     """A versioned store of one task. Keys are never None."""
 
     #: recorded runs of Kafka Streams show none where a processor reads

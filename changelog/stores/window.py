@@ -103,7 +103,7 @@ class WindowReads(SegmentedReads[K, V]):
         return rows if self._by_time is not None else self._in_order(rows, reverse=reverse)
 
 
-class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
+class TaskWindowStore(SegmentedStore[K, V], WindowReads[K, V]):
     """A window store of one task; for ``timestamped_window`` V is ``ValueAndTimestamp``.
 
     ``put(key, value, start_ms)``: None deletes. Keys are never None.

@@ -25,7 +25,7 @@ class JvmStore(NamedTuple):
     remark: str
 
 
-def check_nobody_lives(admin: Admin, application_id: str) -> Steps[None]:
+def check_group_is_empty(admin: Admin, application_id: str) -> Steps[None]:
     """Raise MembersLiveError if the group of an application has a member.
 
     Tests it with a commit, which brokers accept from non-members only if a group has no member. The

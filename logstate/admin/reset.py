@@ -88,12 +88,12 @@ def planned_reset(
     stored: Manifest | None,
     target: Target,
     *,
-    of_namesakes: Mapping[str, str] = {},
+    of_other_applications: Mapping[str, str] = {},
 ) -> Steps[Reset]:
     """Return what a reset would do, without changes.
 
-    ``of_namesakes``: internal topics of applications whose id begins like this one -> that id, by
-    their manifests.
+    ``of_other_applications``: internal topics of applications whose id begins like this one -> that
+    id, by their manifests.
 
     Raises TopicError if the application never ran, RestoreError for a damaged manifest and for
     an offset outside a log.
@@ -118,8 +118,8 @@ def planned_reset(
     named = {*internal, *logs, *stored.get("resharding_topics", ())}  # of an interrupted reshard
     stay = dict.fromkeys(of_the_jvm, _OF_THE_JVM)
     for topic in sorted(named):
-        if topic in of_namesakes:
-            other = of_namesakes[topic]
+        if topic in of_other_applications:
+            other = of_other_applications[topic]
             stay[topic] = _SHARED.format(other=other, application_id=application_id)
     for topic, role in topics_of_others(application_id, stored).items():
         stay[topic] = _OF_OTHERS.format(role=role, application_id=application_id)

@@ -222,7 +222,7 @@ class _Resharding:
         mark = {**stored, _SINCE: now, _TOPICS: sorted(moves.targets)}
         application = self.application
         application.write_manifest(mark)
-        application.check_nobody_lives()
+        application.check_group_is_empty()
         if application.committed(committed) != committed:
             application.write_manifest(stored)
             raise UpgradeError(

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from logstate.admin.handover import check_nobody_lives
+from logstate.admin.handover import check_group_is_empty
 from logstate.admin.handover_of_tasks import Begin
 from logstate.admin.reset import offsets_of_target
 from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
@@ -36,7 +36,7 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.topic_names import cuts_topic, offline_transactional_id
-from logstate.directory.instance_info import look
+from logstate.directory.instance_info import describe_instances
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import latest_values, log_bounds
 from logstate.task.task_commit import clocks_of_streams
@@ -65,7 +65,7 @@ class StoppedApplication:
         self.application_id = application_id
         self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **(config or {})}
         self.cluster = KafkaCluster(
-            bootstrap, config, transaction_timeout_ms=timeout_ms, tells_positions=tells
+            bootstrap, config, transaction_timeout_ms=timeout_ms, reports_positions=tells
         )
         self.admin = self.cluster.admin()
         self._producer: TransactionalProducer | None = None
@@ -75,7 +75,7 @@ class StoppedApplication:
         try:
             if cuts not in self.admin.describe_topics([cuts]):
                 raise self.never_ran()
-            self.check_nobody_lives()
+            self.check_group_is_empty()
             self._producer = self.cluster.transactional_producer(
                 offline_transactional_id(self.application_id)
             )
@@ -106,12 +106,12 @@ class StoppedApplication:
         assert self._producer is not None, "use it in a with statement"
         return self._producer
 
-    def check_nobody_lives(self) -> None:
+    def check_group_is_empty(self) -> None:
         """Raises MembersLiveError, with the names of the instances that announce themselves."""
         try:
-            run_steps(check_nobody_lives(self.admin, self.application_id))
+            run_steps(check_group_is_empty(self.admin, self.application_id))
         except MembersLiveError as error:
-            seen = look(self.application_id, self.cluster, self.admin, SystemClock())
+            seen = describe_instances(self.application_id, self.cluster, self.admin, SystemClock())
             names = ", ".join(repr(one.entry.instance) for one in seen if one.is_alive)
             if not names:
                 raise
@@ -185,7 +185,7 @@ class StoppedApplication:
         def alone(producer: TransactionalProducer) -> None:
             write(producer)
             producer.flush()
-            self.check_nobody_lives()
+            self.check_group_is_empty()
 
         self._committed_whole(alone)
 

@@ -24,7 +24,7 @@ from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
 from logstate.metrics.instruments import Metrics
 from logstate.queries.queries import QueryableStore
 from logstate.topics.placement import BY_HASH
-from logstate.topology.declaring.callbacks import unfit
+from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 from logstate.worker.lag import TaskLag
 
@@ -111,7 +111,7 @@ class ApplicationView:
         for a listener that cannot be called so, and for coroutine functions, whose call has no
         effect.
         """
-        check(unfit(listener, "the state listener", "(old, new)", 2))
+        check(signature_problems(listener, "the state listener", "(old, new)", 2))
         self._lifecycle.listen(listener)
         return listener
 

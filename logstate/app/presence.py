@@ -27,7 +27,7 @@ from logstate.contracts.topic_names import changelog_topic
 from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
 from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
 from logstate.directory.metadata import Lookup, StorePlace
-from logstate.http.changes import ChangeReader
+from logstate.http.changes import ChangeFeed
 from logstate.http.client import Client
 from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteStore
@@ -131,10 +131,10 @@ class Presence:
             name, self.answers, self._client, timeout, at_least, max_age, standbys=standbys
         )
 
-    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader:
+    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeFeed:
         """Return a reader of the committed changes of a store, from its changelog."""
         application_id = self._settings.application_id
-        return ChangeReader(
+        return ChangeFeed(
             spec,
             application_id,
             self._cluster,

@@ -11,14 +11,14 @@ from logstate.app.instance.health import Health
 from logstate.app.instance.states import ApplicationState
 from logstate.app.presence import Presence
 from logstate.contracts.stores import StoreSpec
-from logstate.http.changes import ChangeReader
+from logstate.http.changes import ChangeFeed
 from logstate.http.remote_store import RemoteStore
 from logstate.metrics.instruments import Metrics
 from logstate.topology.plan.plan import Topology
 from logstate.worker.lag import TaskLag
 
 
-class Shown(Protocol):
+class ServedSource(Protocol):
     """The parts of an Application that this module uses."""
 
     @property
@@ -37,7 +37,7 @@ class Shown(Protocol):
 class ServedApplication:
     """Serves status, metrics and stores of an Application. Thread-safe."""
 
-    def __init__(self, app: Shown, presence: Presence) -> None:
+    def __init__(self, app: ServedSource, presence: Presence) -> None:
         self._app = app
         self._presence = presence
         self.application_id = app.application_id
@@ -114,6 +114,6 @@ class ServedApplication:
         timeout = present.serving.timeout
         return present.remote_store(name, timeout, at_least, None, standbys=standbys)
 
-    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader:
+    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeFeed:
         """Return a reader of the committed changes of all partitions of a store."""
         return self._presence.changes(spec, after, from_beginning=from_beginning)

@@ -47,7 +47,7 @@ from logstate.contracts.worker_config import (
 from logstate.kafka.client_settings import ClientSettings
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.topology.declaring.callbacks import unfit
+from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 
 GroupProtocol = Literal["consumer", "classic"]
@@ -108,7 +108,7 @@ def _error_handlers(name: str, given: object) -> Iterator[str]:
 
 def _uncaught(name: str, given: object) -> Iterator[str]:
     if callable(given):
-        yield from unfit(given, name, "the exception", 1)
+        yield from signature_problems(given, name, "the exception", 1)
     elif given not in UNCAUGHT_RESPONSES:
         yield (
             f"{name} must be 'stop_instance', 'replace_worker',"
@@ -119,7 +119,7 @@ def _uncaught(name: str, given: object) -> Iterator[str]:
 
 def _listener(name: str, given: object) -> Iterator[str]:
     if given is not None:
-        yield from unfit(given, name, "each RestoreProgress", 1)
+        yield from signature_problems(given, name, "each RestoreProgress", 1)
 
 
 def _serve(name: str, given: object) -> Iterator[str]:
@@ -249,7 +249,7 @@ class Settings:
             group_protocol=self.group_protocol,
             transaction_timeout_ms=self.transaction_timeout_ms,
             reader_group=self.application_id,
-            tells_positions=any(spec.is_logged and not spec.source_topic for spec in stores),
+            reports_positions=any(spec.is_logged and not spec.source_topic for spec in stores),
         )
 
     def worker_config(self, instance_id: str) -> WorkerConfig:

@@ -21,7 +21,7 @@ from logstate.app.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.app.instance.channel import Channel
 from logstate.app.instance.forwarded_logs import forward
 from logstate.app.instance.merged_metrics import figures_of
-from logstate.app.instance.questions import Answers, Question
+from logstate.app.instance.questions import Question, StoreServer
 from logstate.app.instance.reports import WorkerReport
 from logstate.app.instance.states import Lifecycle
 from logstate.app.instance.this_process import is_worker
@@ -139,7 +139,7 @@ class ServedWorker:
         return worker.failure
 
     def _listen(self, worker: LocalWorker, readers: ThreadPoolExecutor) -> None:
-        answers = Answers(lambda name, age, copies: worker.store(name, age, standbys=copies))
+        answers = StoreServer(lambda name, age, copies: worker.store(name, age, standbys=copies))
         while not worker.is_finished:
             if not self._channel.has_message(_LOOK_S):
                 continue
@@ -160,7 +160,7 @@ class ServedWorker:
             elif kind == "ask":
                 readers.submit(self._answer, answers, *content)
 
-    def _answer(self, answers: Answers, number: int, asked: bytes) -> None:
+    def _answer(self, answers: StoreServer, number: int, asked: bytes) -> None:
         """Answer a question.
 
         Questions and answers contain user objects: exceptions from unpickling them are for the

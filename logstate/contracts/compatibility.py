@@ -25,7 +25,7 @@ class Verdict(IntEnum):
         return self.name.lower()
 
 
-class Change(NamedTuple):
+class SpecChange(NamedTuple):
     """One difference between the stored and the declared application."""
 
     verdict: Verdict
@@ -70,7 +70,7 @@ class MigrationOptions:
 NOTHING_DECIDED = MigrationOptions()
 
 
-def worst(changes: Iterable[Change]) -> Verdict:
+def worst(changes: Iterable[SpecChange]) -> Verdict:
     """Return the worst verdict of the changes."""
     return max((change.verdict for change in changes), default=Verdict.SAME)
 

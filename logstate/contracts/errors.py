@@ -43,7 +43,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from logstate.contracts.compatibility import Change
+from logstate.contracts.compatibility import SpecChange
 
 #: errors of msgspec for invalid bytes: its own errors and those of invalid UTF-8 are ValueErrors,
 #: and data without a type may be nested deeper than Python's recursion limit
@@ -161,7 +161,7 @@ class UpgradeError(LogstateError):
     Raised before a record is read or a row is touched; nothing was changed.
     """
 
-    def __init__(self, message: str, changes: Sequence[Change] = ()) -> None:
+    def __init__(self, message: str, changes: Sequence[SpecChange] = ()) -> None:
         self.changes = tuple(changes)
         super().__init__(message)
 

@@ -309,10 +309,10 @@ class TaskContext(Protocol):
         """
 
     @property
-    def held_back(self) -> Sequence[CommitBuffered]:
+    def commit_buffered(self) -> Sequence[CommitBuffered]:
         """The buffered results that are registered so far."""
 
-    def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
+    def commit_buffered_failed(self, error: Exception, record: FetchedRecord | None) -> None:
         """Handle a failure of a buffered result's processing; return if the result is skipped."""
 
     def on_close(self, node: str, close: Callable[[], None]) -> None:

@@ -86,8 +86,8 @@ class DirectoryLink:
     """Runs the thread. ``describe`` returns the current entry; its claims are added here.
 
     ``listened`` is called in the thread repeatedly while the directory is available;
-    ``told_to_stop`` with the entry of an instance that requested that all others stop, since this
-    one began to listen.
+    ``on_stop_request`` with the entry of an instance that requested that all others stop, since
+    this one began to listen.
 
     ``token``: a secret of all instances. With a token, entries are signed with it, and an unsigned
     entry counts for no address, no task and no stop request: otherwise any client that can write to
@@ -102,7 +102,7 @@ class DirectoryLink:
         clock: Clock,
         describe: Callable[[], InstanceEntry],
         listened: Callable[[], None] = lambda: None,
-        told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
+        on_stop_request: Callable[[InstanceEntry], None] = lambda _: None,
         token: str = "",
     ) -> None:
         self._topic = topic
@@ -111,7 +111,7 @@ class DirectoryLink:
         self._clock = clock
         self._describe = describe
         self._listened = listened
-        self._told_to_stop = told_to_stop
+        self._on_stop_request = on_stop_request
         #: requests before this offset were for the instances of that time
         self._since: int | None = None
         #: next offset of the topic
@@ -238,7 +238,7 @@ class DirectoryLink:
         """A repeated old record has a position from before this instance began to listen."""
         is_new = not self._token or entry.position >= (self._since or 0)
         if may_stop and is_new:
-            self._told_to_stop(entry)
+            self._on_stop_request(entry)
             return
         why = "it was written for an earlier run" if may_stop else "its writer is unknown"
         _LOGGER.warning(

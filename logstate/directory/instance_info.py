@@ -52,7 +52,9 @@ class TaskInfo(NamedTuple):
     remark: str
 
 
-def look(application_id: str, cluster: Cluster, admin: Admin, clock: Clock) -> list[InstanceInfo]:
+def describe_instances(
+    application_id: str, cluster: Cluster, admin: Admin, clock: Clock
+) -> list[InstanceInfo]:
     """Return every instance that has not stopped cleanly, by id; writes nothing.
 
     Empty if the application never had a directory.

@@ -49,7 +49,7 @@ _CONFIG = {
 }
 
 
-class Ordered(Protocol):
+class BarrierState(Protocol):
     """The barriers of a worker as seen by this module."""
 
     wanted: SnapshotRequest | None
@@ -92,7 +92,7 @@ class SnapshotLink:
         topic: SnapshotsTopic,
         cluster: Cluster,
         clock: Clock,
-        marks: Callable[[], Ordered],
+        marks: Callable[[], BarrierState],
         running: Callable[[], tuple[str, ...]],
     ) -> None:
         self._topic = topic

@@ -33,7 +33,7 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RestoreError, UpgradeError
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 from logstate.contracts.topic_names import cuts_topic
-from logstate.faust.table_rows import FaustTable, StoreRows, tables_of, window_problem
+from logstate.faust.table_rows import FaustTable, TableRowWriter, tables_of, window_problem
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.commit_without_members import commit_without_members
 from logstate.kafka.group_offsets import committed_offsets
@@ -95,7 +95,7 @@ def adopt(
         bootstrap,
         config,
         transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
-        tells_positions=False,
+        reports_positions=False,
     )
     admin = cluster.admin()
     try:
@@ -343,7 +343,7 @@ class _Adoption:
     def _records(self, pair: _Pair, topic: str, source: TopicPartition) -> Iterator[ProducedFields]:
         """Yield the rows of a partition, older windows first; existing rows are replaced."""
         spec = self._plan.topology.stores[pair.store]
-        writes = StoreRows(spec, topic, self._convert.get(pair.table.name))
+        writes = TableRowWriter(spec, topic, self._convert.get(pair.table.name))
         target = source._replace(topic=topic)
         found = []
         for record in latest_records(self._settings, source).values():

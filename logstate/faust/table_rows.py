@@ -65,7 +65,7 @@ class FaustTable:
         return TableRow(_hashable(typed(table.key_type, payload)), start_ms, decoded)
 
 
-class StoreRows:
+class TableRowWriter:
     """Writes rows of a table as a logstate store logs them.
 
     ``convert`` returns the store's value for the table's, or None to leave the row out.

@@ -28,7 +28,7 @@ _KEYS: Mapping[type[Any], Callable[[Draw], Any]] = {
 }
 
 
-class Read(NamedTuple):
+class GeneratedInput(NamedTuple):
     """A topic that a topology reads."""
 
     topic: str
@@ -38,24 +38,24 @@ class Read(NamedTuple):
     is_table: bool
 
 
-def topics_read(topology: Topology) -> list[Read]:
+def topics_read(topology: Topology) -> list[GeneratedInput]:
     """Return the external topics, tables first: so joins find their rows."""
     subs = (*topology.global_sub_topologies, *topology.sub_topologies)
     found = {one.topic: one for sub in subs for source in sub.sources for one in _read(sub, source)}
     return sorted(found.values(), key=lambda one: not one.is_table)
 
 
-def _read(sub: SubTopology, source: SourceNode) -> Iterator[Read]:
+def _read(sub: SubTopology, source: SourceNode) -> Iterator[GeneratedInput]:
     nodes = {node.name: node for node in sub.nodes}
     below = [nodes[name] for name in sub.children.get(source.name, ())]
     is_table = sub.is_global or any(isinstance(node, TableSourceNode) for node in below)
     for ref in source.topics:
         if not ref.is_internal and not ref.is_pattern:
-            yield Read(ref.name, source.key, source.value, is_table)
+            yield GeneratedInput(ref.name, source.key, source.value, is_table)
 
 
 def generated_records(
-    read: Sequence[Read], count: int, *, keys: int, seed: int, per_second: int
+    read: Sequence[GeneratedInput], count: int, *, keys: int, seed: int, per_second: int
 ) -> Iterator[ProducedRecord]:
     """Yield one row per key for each table, and then records, topic by topic in turn.
 
@@ -96,7 +96,7 @@ def _chained(*several: Iterable[tuple[str, int | None]]) -> Iterator[tuple[str, 
 
 
 def given_records(
-    read: Sequence[Read], inputs: Iterable[Sequence[Any]], count: int, *, per_second: int
+    read: Sequence[GeneratedInput], inputs: Iterable[Sequence[Any]], count: int, *, per_second: int
 ) -> Iterator[ProducedRecord]:
     """Encode the user's records: ``(topic, key, value)`` or ``(topic, key, value, time in ms)``.
 
@@ -121,7 +121,7 @@ def _not_read(number: int, topic: str, read: Iterable[str]) -> NoReturn:
     )
 
 
-def _drawn(one: Read, *, is_key: bool) -> Callable[[Draw], bytes]:
+def _drawn(one: GeneratedInput, *, is_key: bool) -> Callable[[Draw], bytes]:
     serde, what = (one.key, "key") if is_key else (one.value, "value")
     try:
         known = SCALARS.get(str(serde.describe()["format"])) if is_key else None

@@ -13,7 +13,7 @@ import msgspec
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
-from logstate.http.changes import ChangeReader
+from logstate.http.changes import ChangeFeed
 from logstate.http.client import READ_PATH
 from logstate.http.cursors import Cursors
 from logstate.http.keys import document, key_of, plain, plain_row
@@ -95,7 +95,7 @@ class Served(Protocol):
     def remote_store(
         self, name: str, at_least: Mapping[str, int], *, standbys: bool
     ) -> RemoteStore: ...
-    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader: ...
+    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeFeed: ...
 
 
 class AsgiService:
@@ -292,16 +292,16 @@ class AsgiService:
 
         async def ended() -> None:
             self._streams.discard(request)
-            if isinstance(opened, ChangeReader):
+            if isinstance(opened, ChangeFeed):
                 await self._reading.run_to_its_end(opened.close)
 
         self._streams.add(request)
         try:
             opened = await self._reading.run(_opened, self._reader_of, request)
         finally:
-            if not isinstance(opened, ChangeReader):
+            if not isinstance(opened, ChangeFeed):
                 await ended()
-        if not isinstance(opened, ChangeReader):
+        if not isinstance(opened, ChangeFeed):
             return opened  # type: ignore[no-any-return]
         if request.method == "HEAD":  # the client reads nothing, and does not disconnect
             await ended()
@@ -313,7 +313,7 @@ class AsgiService:
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
-    def _reader_of(self, request: Request) -> ChangeReader:
+    def _reader_of(self, request: Request) -> ChangeFeed:
         spec, query = self._spec(request, OF_CHANGES), request.query_params
         after = request.headers.get("last-event-id") or query.get("after", "")
         begin = query.get("from", "now")
@@ -321,7 +321,7 @@ class AsgiService:
             raise BadRequestError(f"from must be now or beginning; got {begin!r:.100}")
         return self._served.changes(spec, after, from_beginning=begin == "beginning")
 
-    async def _events(self, reader: ChangeReader) -> AsyncIterator[bytes]:
+    async def _events(self, reader: ChangeFeed) -> AsyncIterator[bytes]:
         try:
             yield b"retry: 1000\n\n"
             while True:
@@ -330,9 +330,9 @@ class AsgiService:
             yield error_event(str(exc))
 
 
-def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> Any:
+def _opened(reader_of: Callable[[Request], ChangeFeed], request: Request) -> Any:
     """Return a reader, or the error response."""
-    found: list[ChangeReader] = []
+    found: list[ChangeFeed] = []
 
     def open_it(request: Request) -> Response:
         found.append(reader_of(request))

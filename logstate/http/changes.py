@@ -50,7 +50,7 @@ class ChangesGoneError(LogstateError):
     """A reader cannot continue from its position."""
 
 
-class ChangeReader:
+class ChangeFeed:
     """The changes of one store, for one reader; every call waits for brokers.
 
     ``after``: the id of the last event that was read; "" begins with the next commit,

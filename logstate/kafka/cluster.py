@@ -75,10 +75,10 @@ class KafkaCluster:
         client_id: str = "logstate",
         group_protocol: GroupProtocol = "consumer",
         transaction_timeout_ms: int = 10_000,
-        tells_positions: bool = True,
+        reports_positions: bool = True,
         reader_group: str = "logstate-log-reader",
     ) -> None:
-        """``tells_positions``: whether transactions return where their last records were written.
+        """``reports_positions``: whether transactions return where their last records were written.
 
         ``reader_group``: a group that this client may look up; readers of logs never join it.
         """
@@ -95,7 +95,7 @@ class KafkaCluster:
         }
         self._group_protocol = group_protocol
         self._transaction_timeout_ms = transaction_timeout_ms
-        self._tells_positions = tells_positions
+        self._reports_positions = reports_positions
         self._reader_group = reader_group
         interval_ms = given.max_poll_interval_ms(MAX_POLL_INTERVAL_MS)
         # Between two polls there may be a flush, two calls that end a transaction, and two that
@@ -142,7 +142,7 @@ class KafkaCluster:
                 "transaction.timeout.ms": self._transaction_timeout_ms,
             },
             call_limit_s=self._call_limit_s,
-            tells_positions=self._tells_positions,
+            reports_positions=self._reports_positions,
         )
 
     def plain_producer(self) -> KafkaPlainProducer:

@@ -35,7 +35,7 @@ def native_error(exc: KafkaException) -> KafkaError:
     return error
 
 
-def told_by(exc: KafkaException | SystemError) -> KafkaException:
+def cause_of(exc: KafkaException | SystemError) -> KafkaException:
     """Return the client's exception; raise a SystemError again if it does not contain one.
 
     A client that becomes unusable raises in its own callback; if a delivery report follows in the

@@ -23,7 +23,7 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
-from logstate.kafka.faults import native_error, told_by, translate_error
+from logstate.kafka.faults import cause_of, native_error, translate_error
 from logstate.kafka.offset_metadata import send_offsets
 
 _LOGGER = logging.getLogger(__name__)
@@ -106,10 +106,10 @@ class KafkaPlainProducer:
         self._make({**config, **_FAILURES_ONLY, "on_delivery": self._on_delivery}, call_limit_s)
 
     def _make(
-        self, config: dict[str, Any], call_limit_s: float, *, tells_positions: bool = False
+        self, config: dict[str, Any], call_limit_s: float, *, reports_positions: bool = False
     ) -> None:
         self._call_limit_s = call_limit_s
-        self._tells_positions = tells_positions
+        self._reports_positions = reports_positions
         self._producer = Producer(config)
         self._counts = PartitionCounts(self._producer)
         self._delivered: dict[TopicPartition, int] = {}
@@ -124,7 +124,7 @@ class KafkaPlainProducer:
             self._topics.add(records[0][0])
             self._topics.add(records[-1][0])
         start = 0
-        for last in _last_per_partition(records) if self._tells_positions else ():
+        for last in _last_per_partition(records) if self._reports_positions else ():
             self._produce_run(records, start, last)
             partition = records[last][1]
             assert partition is not None
@@ -190,7 +190,7 @@ class KafkaPlainProducer:
         try:
             left = self._producer.flush(self._call_limit_s)
         except (KafkaException, SystemError) as exc:
-            raise translate_error(told_by(exc), "flushing the producer") from exc
+            raise translate_error(cause_of(exc), "flushing the producer") from exc
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise translate_error(
@@ -209,7 +209,7 @@ class KafkaPlainProducer:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as exc:
-            raise translate_error(told_by(exc), "delivering records") from exc
+            raise translate_error(cause_of(exc), "delivering records") from exc
 
     def close(self) -> None:
         try:
@@ -272,11 +272,11 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         config: Mapping[str, Any],
         *,
         call_limit_s: float = CALL_LIMIT_S,
-        tells_positions: bool = True,
+        reports_positions: bool = True,
     ) -> None:
         # A failed delivery fails the transaction, and needs no report.
-        reports = {} if tells_positions else _FAILURES_ONLY
-        self._make({**config, **reports}, call_limit_s, tells_positions=tells_positions)
+        reports = {} if reports_positions else _FAILURES_ONLY
+        self._make({**config, **reports}, call_limit_s, reports_positions=reports_positions)
         self._is_suspect = False
         self._name = f"transactions of {config['transactional.id']!r}"
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")

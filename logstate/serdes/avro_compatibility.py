@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from logstate.contracts.compatibility import Change, Verdict
+from logstate.contracts.compatibility import SpecChange, Verdict
 from logstate.contracts.errors import SerdeError
 
 try:
@@ -39,25 +39,25 @@ _OTHER_LOGIC = (
 
 def avro_changes(
     subject: str, part: str, stored: Any, declared: Any, *, rows_name_their_schema: bool
-) -> list[Change]:
+) -> list[SpecChange]:
     """Return the changes from the writer's schema to the reader's; none if only words changed."""
     writer, reader = _parsed(stored), _parsed(declared)
     is_alike = writer.canonical_form == reader.canonical_form
     other_logic = list(_Logic(stored, declared).differences(part, stored, declared))
     if other_logic:
-        return [Change(Verdict.REFUSED, subject, *one, _OTHER_LOGIC) for one in other_logic]
+        return [SpecChange(Verdict.REFUSED, subject, *one, _OTHER_LOGIC) for one in other_logic]
     if is_alike:
         return []
     sides = (msgspec.json.encode(stored).decode(), msgspec.json.encode(declared).decode())
     if not rows_name_their_schema:
-        return [Change(Verdict.REFUSED, subject, part, *sides, _UNNAMED)]
+        return [SpecChange(Verdict.REFUSED, subject, part, *sides, _UNNAMED)]
     checker: Any = avro.compatibility.ReaderWriterCompatibilityChecker
     found = checker().get_compatibility(reader, writer)
     if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
-        return [Change(Verdict.COMPATIBLE, subject, part, *sides, _RESOLVED)]
+        return [SpecChange(Verdict.COMPATIBLE, subject, part, *sides, _RESOLVED)]
     kinds = sorted(kind.value for kind in found.incompatibilities)
     why = ", ".join(kinds) + f" at {', '.join(sorted(found.locations))}"
-    return [Change(Verdict.REFUSED, subject, part, *sides, _NOT_RESOLVED.format(why=why))]
+    return [SpecChange(Verdict.REFUSED, subject, part, *sides, _NOT_RESOLVED.format(why=why))]
 
 
 class _Logic:

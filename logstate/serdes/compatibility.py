@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from logstate.contracts.compatibility import Change, Verdict
+from logstate.contracts.compatibility import SpecChange, Verdict
 from logstate.serdes.json_compatibility import CHANGES_OF_MEANING, json_changes, moved_names
 from logstate.serdes.json_schema import MEANING, NAMES_OF_ITEMS, ORDER_OF_FIELDS, with_meaning
 from logstate.serdes.protobuf_compatibility import protobuf_changes
@@ -55,7 +55,7 @@ _NOT_READ = (
 
 def serde_changes(
     subject: str, part: str, stored: Description | None, declared: Description | None
-) -> list[Change]:
+) -> list[SpecChange]:
     """Return the changes between two descriptions; ``part`` is "key" or begins with "value".
 
     >>> price = {"format": "double", "schema": None}
@@ -74,13 +74,13 @@ def serde_changes(
     if part == "key":
         if _with_times(before, now) == now:
             sides = _sides(stored, declared)
-            return [Change(Verdict.COMPATIBLE, subject, part, *sides, _PERHAPS_TEXTS)]
-        return [Change(Verdict.REFUSED, subject, part, *_sides(stored, declared), _REFUSED_KEY)]
+            return [SpecChange(Verdict.COMPATIBLE, subject, part, *sides, _PERHAPS_TEXTS)]
+        return [SpecChange(Verdict.REFUSED, subject, part, *_sides(stored, declared), _REFUSED_KEY)]
     if declared["format"] == "upgradable":
         return list(_upgradable_changes(subject, part, stored, declared))
     if stored["format"] != declared["format"]:
         sides = (_name(stored), _name(declared))
-        return [Change(Verdict.REFUSED, subject, part, *sides, _REFUSED_VALUE)]
+        return [SpecChange(Verdict.REFUSED, subject, part, *sides, _REFUSED_VALUE)]
     if stored["format"] == "json":
         return _json_changes(subject, part, stored, declared)
     if stored["format"] == "json_schema":
@@ -97,7 +97,7 @@ def serde_changes(
 
 def _json_changes(
     subject: str, part: str, stored: Description, declared: Description
-) -> list[Change]:
+) -> list[SpecChange]:
     meaning = stored.get(MEANING)
     return json_changes(
         subject,
@@ -110,7 +110,7 @@ def _json_changes(
 
 def _changes_of_meaning(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     """Yield what makes the same bytes mean something else, anywhere inside a description."""
     if stored["format"] in ("json", "json_schema"):
         yield from _json_changes(subject, part, stored, declared)
@@ -138,7 +138,7 @@ def _versions(stored: Description, declared: Description) -> tuple[Description, 
 
 def _changes_of_avro_type(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     """Avro decides whether a type can be read; the type decides what enums and arrays mean."""
     before, now = stored.get("type"), declared.get("type")
     if before is not None and now is not None:
@@ -149,13 +149,13 @@ def _changes_of_avro_type(
 
 def _upgradable_changes(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     """Each version that rows may have must still be read, by a serde that fits it."""
     versions = declared["versions"]
     if stored["format"] == "upgradable":
         written: Mapping[str, Description] = stored["versions"]
     elif declared["unversioned"] is None:
-        yield Change(Verdict.REFUSED, subject, part, _name(stored), "upgradable", _UNVERSIONED)
+        yield SpecChange(Verdict.REFUSED, subject, part, _name(stored), "upgradable", _UNVERSIONED)
         return
     else:
         written = {str(declared["unversioned"]): stored}
@@ -164,27 +164,27 @@ def _upgradable_changes(
         if number in versions:
             yield from serde_changes(subject, place, description, versions[number])
         else:
-            yield Change(Verdict.REFUSED, subject, place, _name(description), None, _NOT_READ)
+            yield SpecChange(Verdict.REFUSED, subject, place, _name(description), None, _NOT_READ)
     before, now = stored.get("version"), declared["version"]
     if before != now:
-        yield Change(Verdict.COMPATIBLE, subject, f"{part}.version", before, now, _UPGRADED)
+        yield SpecChange(Verdict.COMPATIBLE, subject, f"{part}.version", before, now, _UPGRADED)
 
 
 def _framing_changes(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     for setting, verdict, meaning in (
         ("framing", Verdict.REFUSED, _REFUSED_VALUE),
         ("registry", Verdict.COMPATIBLE, _OTHER_REGISTRY),
     ):
         sides = (stored.get(setting), declared.get(setting))
         if sides[0] != sides[1]:
-            yield Change(verdict, subject, f"{part}.{setting}", *sides, meaning)
+            yield SpecChange(verdict, subject, f"{part}.{setting}", *sides, meaning)
 
 
 def _protobuf_changes(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     yield from _framing_changes(subject, part, stored, declared)
     yield from protobuf_changes(
         subject,
@@ -198,7 +198,7 @@ def _protobuf_changes(
 
 def _avro_changes(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     yield from _framing_changes(subject, part, stored, declared)
     yield from _changes_of_avro_type(subject, part, stored, declared)
     if stored["schema"] == declared["schema"] or not (stored["schema"] and declared["schema"]):
@@ -213,14 +213,14 @@ def _avro_changes(
 
 def _other_changes(
     subject: str, part: str, stored: Description, declared: Description
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     """Compare formats made of other formats part by part; other formats may not change."""
     for name in sorted({*stored, *declared}):
         sides = (stored.get(name), declared.get(name))
         if all(isinstance(side, Mapping) and "format" in side for side in sides):
             yield from serde_changes(subject, f"{part}.{name}", *sides)
         elif sides[0] != sides[1]:
-            yield Change(Verdict.REFUSED, subject, f"{part}.{name}", *sides, _REFUSED_VALUE)
+            yield SpecChange(Verdict.REFUSED, subject, f"{part}.{name}", *sides, _REFUSED_VALUE)
 
 
 def _sides(stored: Description, declared: Description) -> tuple[Any, Any]:

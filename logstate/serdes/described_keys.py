@@ -31,12 +31,12 @@ READERS: Mapping[type[Any], Callable[[str], Any]] = {
 _HINTS = {str: "Give text in UTF-8", bool: "Give true or false"}
 
 
-def sought_key(
+def lookup_key(
     text: str, description: Description | None, registry: Mapping[str, str] | None = None
 ) -> LookupKey:
     """Return the key that ``text`` means in this description.
 
-    >>> (sought_key("7", {"format": "int32"}).data or b"").hex()
+    >>> (lookup_key("7", {"format": "int32"}).data or b"").hex()
     '00000007'
 
     Keys with fields (JSON, Avro, Protobuf) are given as JSON, and compared field by field. Raises

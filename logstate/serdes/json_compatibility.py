@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.contracts.compatibility import SpecChange, Verdict, worst
 from logstate.serdes.json_schema import (
     NAMES_OF_ITEMS,
     OMITTED,
@@ -103,7 +103,7 @@ def json_changes(
     declared: Schema | None,
     *,
     is_meaning_known: bool = False,
-) -> list[Change]:
+) -> list[SpecChange]:
     """Return the changes from one type to the other; None is JSON of any shape.
 
     ``is_meaning_known``: the stored schema contains its whole meaning (`with_meaning`).
@@ -131,7 +131,7 @@ class _Comparison:
         #: types whose comparison is in progress: a type that contains itself is compared once
         self._above: set[_Place] = set()
 
-    def changes(self, part: str, stored: Schema, declared: Schema) -> Iterator[Change]:
+    def changes(self, part: str, stored: Schema, declared: Schema) -> Iterator[SpecChange]:
         place = (stored.get("$ref", ""), declared.get("$ref", ""))
         if all(place):
             if place in self._above:
@@ -141,7 +141,7 @@ class _Comparison:
         yield from self._by_shape(part, before, after)
         self._above.discard(place)
 
-    def _by_shape(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _by_shape(self, part: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         if not after:  # any JSON
             yield from self._unless_same(part, before, after, Verdict.COMPATIBLE, _WIDER)
         elif not before or (_is_any_object(before) and "properties" in after):
@@ -160,7 +160,7 @@ class _Comparison:
         else:
             yield from self._scalars(part, before, after)
 
-    def _fields(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _fields(self, part: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         old, new = before.get("properties", {}), after.get("properties", {})
         needed, was_needed = set(after.get("required", ())), set(before.get("required", ()))
         for name in (*new, *(name for name in old if name not in new)):
@@ -182,13 +182,15 @@ class _Comparison:
                     if _absent(before, name) != _absent(after, name):
                         sides = (_absent(before, name), _absent(after, name))
                         meaning = _OMITTED_DEFAULT
-                        yield Change(Verdict.REFUSED, self._subject, place, *sides, meaning)
+                        yield SpecChange(Verdict.REFUSED, self._subject, place, *sides, meaning)
                 elif "default" in old[name] and old[name]["default"] != new[name].get("default"):
                     sides = (old[name]["default"], new[name].get("default"))
-                    yield Change(Verdict.COMPATIBLE, self._subject, place, *sides, _OTHER_DEFAULT)
+                    yield SpecChange(
+                        Verdict.COMPATIBLE, self._subject, place, *sides, _OTHER_DEFAULT
+                    )
                 yield from self.changes(place, old[name], new[name])
 
-    def _unions(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _unions(self, part: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         """Each kind of value that was written must still be read by one of the union's parts."""
         tags = [self._tags(side, one) for side, one in enumerate((before, after))]
         if moved := moved_codes(*tags):
@@ -205,7 +207,7 @@ class _Comparison:
             else:
                 yield from best
 
-    def _enums(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _enums(self, part: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         names = [names_of_members(before), names_of_members(after)]
         if moved := moved_codes(*names):
             yield self._renaming(part, names, moved, _OTHER_MEMBERS)
@@ -220,7 +222,7 @@ class _Comparison:
         if renamed:
             yield self._renaming(part, names, renamed, _RENAMED_MEMBERS)
 
-    def _attributes(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _attributes(self, part: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         if not self._is_meaning_known:
             return
         names = [names_of_attributes(before), names_of_attributes(after)]
@@ -237,7 +239,11 @@ class _Comparison:
         return name in after.get(OMITTED, ()) and "default" in before["properties"][name]
 
     def _rival(
-        self, option: Schema, before: Schema, options: list[Schema], found: list[list[Change]]
+        self,
+        option: Schema,
+        before: Schema,
+        options: list[Schema],
+        found: list[list[SpecChange]],
     ) -> Schema | None:
         """Return the option of a union as which rows of another option would be read, if any."""
         wrote = self._resolved(0, option)
@@ -282,15 +288,15 @@ class _Comparison:
         names: Sequence[Names],
         codes: Iterable[Any],
         meaning: str,
-    ) -> Change:
+    ) -> SpecChange:
         """Yield a change of meaning for each of the ``codes`` that has another name."""
         before, after = (
             ", ".join(f"{' or '.join(sorted(side[code]))} = {code}" for code in codes)
             for side in names
         )
-        return Change(Verdict.REFUSED, self._subject, part, before, after, meaning)
+        return SpecChange(Verdict.REFUSED, self._subject, part, before, after, meaning)
 
-    def _scalars(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _scalars(self, part: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         sides = (before, after)
         for name in ("format", "contentEncoding", "minItems", "maxItems"):
             if before.get(name) != after.get(name) and not _is_time_at_last(name, before, after):
@@ -307,14 +313,14 @@ class _Comparison:
             yield from self._enums(f"{part} keys", *keys)
         if moved_names(before, after):
             order = (before[NAMES_OF_ITEMS], after[NAMES_OF_ITEMS])
-            yield Change(Verdict.REFUSED, self._subject, part, *order, _REORDERED)
+            yield SpecChange(Verdict.REFUSED, self._subject, part, *order, _REORDERED)
             return
         names = [names_of_items(before), names_of_items(after)]
         if replaced := differing_codes(*names):
             yield self._renaming(part, names, replaced, _RENAMED_ITEMS)
         is_unique = not before.get("uniqueItems") and after.get("uniqueItems")
         if is_unique and self._is_meaning_known:
-            yield Change(Verdict.REFUSED, self._subject, part, "a list", "a set", _UNIQUE)
+            yield SpecChange(Verdict.REFUSED, self._subject, part, "a list", "a set", _UNIQUE)
         pairs = zip(before.get("prefixItems", ()), after.get("prefixItems", ()), strict=False)
         for number, (one, other) in enumerate(pairs):
             yield from self.changes(f"{part}[{number}]", one, other)
@@ -324,12 +330,14 @@ class _Comparison:
 
     def _unless_same(
         self, part: str, before: Schema, after: Schema, verdict: Verdict, meaning: str
-    ) -> Iterator[Change]:
+    ) -> Iterator[SpecChange]:
         if before != after:
             yield self._change(verdict, part, before, after, meaning)
 
-    def _change(self, verdict: Verdict, part: str, before: Any, after: Any, meaning: str) -> Change:
-        return Change(verdict, self._subject, part, _shown(before), _shown(after), meaning)
+    def _change(
+        self, verdict: Verdict, part: str, before: Any, after: Any, meaning: str
+    ) -> SpecChange:
+        return SpecChange(verdict, self._subject, part, _shown(before), _shown(after), meaning)
 
     def _resolved(self, side: int, schema: Schema) -> Schema:
         name = schema.get("$ref", "").rpartition("/")[2]

@@ -39,10 +39,10 @@ from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_schema import described_type, parts_of
 from logstate.serdes.plain_structs import readable_condition
 from logstate.serdes.round_trip import (
-    Difference,
+    TypeDifference,
     are_equal,
     difference,
-    is_told_by_equality,
+    is_compared_by_equality,
     unwritable,
 )
 
@@ -75,7 +75,7 @@ class JsonSerde(Serde[T]):
                 "that can be imported, or use json for plain dicts."
             ) from error
         self._may_hold_nan = _may_hold_float(parts)
-        self._is_told_by_equality = is_told_by_equality(parts)
+        self._is_compared_by_equality = is_compared_by_equality(parts)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         encode = self.unchecked_serializer(is_key=is_key)
@@ -93,7 +93,7 @@ class JsonSerde(Serde[T]):
         """Encode, then check that the bytes are read back as the same value."""
         decode, may_hold_nan = self._decoder.decode, self._may_hold_nan
         cls = self.type if _is_record_class(self.type) else None
-        is_told = self._is_told_by_equality
+        is_told = self._is_compared_by_equality
         declared = "json" if self.type is Any else f"json_of({_name(self.type)})"
 
         def serialize(value: Any) -> bytes:
@@ -251,7 +251,7 @@ def not_readable(serde: str, error: Exception) -> SerdeError:
     )
 
 
-def not_the_same(serde: str, found: Difference) -> SerdeError:
+def not_the_same(serde: str, found: TypeDifference) -> SerdeError:
     """Return the error for a value whose bytes would be read as another one."""
     return SerdeError(
         f"The value would not be read back unchanged with {serde}: {found}. It is refused before"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from logstate.contracts.compatibility import Change, Verdict
+from logstate.contracts.compatibility import SpecChange, Verdict
 
 Schema = Mapping[str, Any]
 
@@ -63,11 +63,11 @@ def protobuf_changes(
     renamed: Mapping[str, str],
     *,
     rows_name_their_message: bool,
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     """Return the changes from the writer's message to the reader's."""
     if rows_name_their_message and stored["message"] != declared["message"]:
         sides = (stored["message"], declared["message"])
-        yield Change(Verdict.REFUSED, subject, f"{part}.message", *sides, _OTHER_MESSAGE)
+        yield SpecChange(Verdict.REFUSED, subject, f"{part}.message", *sides, _OTHER_MESSAGE)
     comparison = _Comparison(subject, stored, declared, renamed)
     yield from comparison.messages(part, stored["message"], declared["message"])
 
@@ -83,7 +83,7 @@ class _Comparison:
         #: pairs that were compared: a message that contains itself is compared once
         self._seen: set[tuple[str, str]] = set()
 
-    def messages(self, part: str, stored: str, declared: str) -> Iterator[Change]:
+    def messages(self, part: str, stored: str, declared: str) -> Iterator[SpecChange]:
         if (stored, declared) in self._seen:
             return
         self._seen.add((stored, declared))
@@ -103,7 +103,7 @@ class _Comparison:
 
     def _fields(
         self, part: str, number: str, before: Schema | None, after: Schema | None
-    ) -> Iterator[Change]:
+    ) -> Iterator[SpecChange]:
         if before is None and after is not None:
             is_needed = after.get("presence") == "required"
             verdict = Verdict.REFUSED if is_needed else Verdict.COMPATIBLE
@@ -126,16 +126,16 @@ class _Comparison:
         moved_to: str,
         moved: Schema,
         after: Schema | None,
-    ) -> Change:
+    ) -> SpecChange:
         """Report a field with a new number; ``after`` is the field that has the old number now."""
         place = f"{part}.{before['name']}"
         if after is not None:
             return self._change(Verdict.REFUSED, place, number, before, after, _REUSED)
         sides = (_shown(number, before), _shown(moved_to, moved))
         meaning = _MOVED.format(old=before["name"])
-        return Change(Verdict.DECISION, self._subject, place, *sides, meaning)
+        return SpecChange(Verdict.DECISION, self._subject, place, *sides, meaning)
 
-    def _field(self, part: str, number: str, before: Schema, after: Schema) -> Iterator[Change]:
+    def _field(self, part: str, number: str, before: Schema, after: Schema) -> Iterator[SpecChange]:
         is_read = self._is_read(before, after)
         if not is_read:
             yield self._change(Verdict.REFUSED, part, number, before, after, _REUSED)
@@ -152,7 +152,7 @@ class _Comparison:
             yield self._change(Verdict.REFUSED, part, number, before, after, _NEEDED)
         defaults = (self._default(self._stored, before), self._default(self._declared, after))
         if defaults[0] != defaults[1]:
-            yield Change(Verdict.DECISION, self._subject, part, *defaults, _OTHER_DEFAULT)
+            yield SpecChange(Verdict.DECISION, self._subject, part, *defaults, _OTHER_DEFAULT)
         values = [(before, after)]
         if before["type"] == "map":
             values = [(before["value"], after["value"])]
@@ -178,7 +178,7 @@ class _Comparison:
         first = next(iter(values))
         return None if first == "0" else int(first)  # the first one is 0 in proto3
 
-    def _enums(self, part: str, stored: str, declared: str) -> Iterator[Change]:
+    def _enums(self, part: str, stored: str, declared: str) -> Iterator[SpecChange]:
         old, new = self._stored["enums"][stored], self._declared["enums"][declared]
         for number, name in old["values"].items():
             other = new["values"].get(number)
@@ -186,21 +186,21 @@ class _Comparison:
             if other is None and name in new["values"].values() and name not in self._renamed:
                 moved = next(f"{one} = {n}" for n, one in new["values"].items() if one == name)
                 sides = (f"{name} = {number}", moved)
-                yield Change(Verdict.REFUSED, self._subject, part, *sides, _REUSED_NAME)
+                yield SpecChange(Verdict.REFUSED, self._subject, part, *sides, _REUSED_NAME)
             elif other is None and new["closed"]:
-                yield Change(Verdict.REFUSED, self._subject, part, *sides, _UNREAD_NAME)
+                yield SpecChange(Verdict.REFUSED, self._subject, part, *sides, _UNREAD_NAME)
             elif other is None:
-                yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _GONE)
+                yield SpecChange(Verdict.COMPATIBLE, self._subject, part, *sides, _GONE)
             elif other != name and self._renamed.get(name) == other:
-                yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _RENAMED)
+                yield SpecChange(Verdict.COMPATIBLE, self._subject, part, *sides, _RENAMED)
             elif other != name:
                 is_moved = name in new["values"].values() or other in old["values"].values()
                 verdict = Verdict.REFUSED if is_moved else Verdict.DECISION
                 asked = _OTHER_NAME.format(old=name, new=other)
                 meaning = _REUSED if is_moved else asked
-                yield Change(verdict, self._subject, part, *sides, meaning)
+                yield SpecChange(verdict, self._subject, part, *sides, meaning)
 
-    def _oneofs(self, part: str, old: Schema, new: Schema) -> Iterator[Change]:
+    def _oneofs(self, part: str, old: Schema, new: Schema) -> Iterator[SpecChange]:
         """Fields that could be set together must not exclude each other."""
         groups: dict[str, list[str]] = {}
         for number, field in new.items():
@@ -211,7 +211,7 @@ class _Comparison:
             if len(before) > 1:
                 names = ", ".join(old[number]["name"] for number in numbers)
                 sides = (f"{names} apart", f"oneof {name}")
-                yield Change(Verdict.REFUSED, self._subject, part, *sides, _EXCLUSIVE)
+                yield SpecChange(Verdict.REFUSED, self._subject, part, *sides, _EXCLUSIVE)
 
     def _change(
         self,
@@ -221,9 +221,9 @@ class _Comparison:
         before: Schema | None,
         after: Schema | None,
         meaning: str,
-    ) -> Change:
+    ) -> SpecChange:
         sides = (_shown(number, before), _shown(number, after))
-        return Change(verdict, self._subject, part, *sides, meaning)
+        return SpecChange(verdict, self._subject, part, *sides, meaning)
 
 
 def _shown(number: str, field: Schema | None) -> str | None:

@@ -12,8 +12,8 @@ In addition to equal values of one type, these are the same:
   records;
 - bytes, a bytearray and a memoryview; an aware time and the same instant at the same offset.
 
-For most values ``==`` is sufficient (`is_told_by_equality`); `difference` compares the others, and
-returns where they differ.
+For most values ``==`` is sufficient (`is_compared_by_equality`); `difference` compares the others,
+and returns where they differ.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TIMES = (datetime.datetime, datetime.time)
 _UNSET = msgspec.UNSET
 
 
-class Difference(NamedTuple):
+class TypeDifference(NamedTuple):
     """A difference by types only: values do not belong in logs."""
 
     #: the path to it, in msgspec's notation: ``$.items[0].raw``
@@ -52,7 +52,7 @@ class Difference(NamedTuple):
         return f"at `{self.where}` there is {self.written}, and {read} would be read"
 
 
-def difference(written: Any, read: Any, where: str = "$") -> Difference | None:
+def difference(written: Any, read: Any, where: str = "$") -> TypeDifference | None:
     """Return the first difference of two values; None if they are the same.
 
     >>> print(difference({"raw": "abcd"}, {"raw": b"i"}))
@@ -133,20 +133,22 @@ def are_equal(left: Any, right: Any) -> bool:
         return False
 
 
-def _entries(written: Any, read: dict[Any, Any], where: str) -> Difference | None:
+def _entries(written: Any, read: dict[Any, Any], where: str) -> TypeDifference | None:
     if not isinstance(written, Mapping):
         return _differing(written, read, where)
     for key, value in written.items():
         if key not in read:
             of_key = type(key).__name__
-            return Difference(where, f"a key that is {of_key}", "a dict without it")
+            return TypeDifference(where, f"a key that is {of_key}", "a dict without it")
         found = difference(value, read[key], f"{where}.{key}" if type(key) is str else f"{where}[]")
         if found is not None:
             return found
     return None if len(read) == len(written) else _differing(written, read, where)
 
 
-def _items(written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]) -> Difference | None:
+def _items(
+    written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]
+) -> TypeDifference | None:
     if not isinstance(written, kinds) or len(written) != len(read):
         return _differing(written, read, where)
     for place, (left, right) in enumerate(zip(written, read, strict=True)):
@@ -156,8 +158,8 @@ def _items(written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]) ->
     return None
 
 
-def _differing(written: Any, read: Any, where: str) -> Difference:
-    return Difference(where, type_name(written), type_name(read))
+def _differing(written: Any, read: Any, where: str) -> TypeDifference:
+    return TypeDifference(where, type_name(written), type_name(read))
 
 
 def _is_same_leaf(written: Any, read: Any) -> bool:
@@ -214,7 +216,7 @@ def field_names(cls: Any) -> tuple[str, ...] | None:
     return None
 
 
-def is_told_by_equality(parts: typing.Iterable[Any]) -> bool:
+def is_compared_by_equality(parts: typing.Iterable[Any]) -> bool:
     """Return whether ``==`` compares all written parts of a type; ``parts`` are all types in it.
 
     Classes may compare less than their fields, or nothing (``eq=False``), or in their own way.

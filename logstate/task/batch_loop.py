@@ -192,7 +192,7 @@ def _is_passed_over(
             error = failed(queue.partition, offset, task.task_id, found, cause)
             error.__cause__ = cause
         if stage is _TIME:
-            return task.passes_over_untimed(record, error)
+            return task.skips_untimed(record, error)
         raise error from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
     error.__cause__ = cause  # a dead letter contains the cause, and nothing was raised yet

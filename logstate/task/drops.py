@@ -36,7 +36,7 @@ _LINE = (
 )
 
 
-class Place(Protocol):
+class RecordLocation(Protocol):
     """The part of a task that a log message needs."""
 
     task_id: TaskId
@@ -51,7 +51,7 @@ class Place(Protocol):
 class Drops:
     """The droppers of one task. A rollback restores counts, but not log messages."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RecordLocation) -> None:
         self.place = place
         self._droppers: dict[tuple[str, DropReason], Dropper] = {}
         #: drops since ``begin_journal``, with the maximum lateness before each
@@ -131,7 +131,7 @@ class Dropper:
         self._told = self.count
 
 
-def _shown(place: Place) -> str:
+def _shown(place: RecordLocation) -> str:
     if place.topic is None:
         return f"timestamp {place.timestamp}, from a schedule"
     return (

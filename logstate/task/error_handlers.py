@@ -32,7 +32,7 @@ from logstate.contracts.errors import check
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
 from logstate.contracts.setting_rules import choice, count, duration, shown, topic
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.callbacks import unfit
+from logstate.topology.declaring.callbacks import signature_problems
 
 _PREFIX = "__streams.errors."
 #: a longer key is left out of a dead letter that was refused before
@@ -157,7 +157,7 @@ def _of_handler(name: str, handler: object) -> Iterator[str]:
             f" record that returns a Decision; got {shown(handler)}"
         )
         return
-    for problem in unfit(handler, f"the {name}", "the failed record alone", 1):
+    for problem in signature_problems(handler, f"the {name}", "the failed record alone", 1):
         remedy = ". Write retry(3, backoff=timedelta(milliseconds=100))" if handler is retry else ""
         yield problem + remedy
 

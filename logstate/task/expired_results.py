@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 
 from logstate.contracts.stores import StoreSpec
-from logstate.task.drops import Place
+from logstate.task.drops import RecordLocation
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ExpiredResults:
         self._told: Counter[str] = Counter()
         self._tell_at_ms: dict[str, float] = {}
 
-    def add(self, place: Place, store: StoreSpec, count: int) -> None:
+    def add(self, place: RecordLocation, store: StoreSpec, count: int) -> None:
         """Count lost results of ``store``, and log the first of many."""
         name = store.name
         self.counts[name] += count

@@ -125,7 +125,7 @@ def failed(
     )
 
 
-def held_back_failed(
+def commit_buffered_failed(
     source: RecordMetadata | None, task_id: TaskId, found: Blame, cause: Exception
 ) -> ProcessingError:
     """Return the error for a user's function that raised below an operator that emits at

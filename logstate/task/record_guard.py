@@ -28,8 +28,8 @@ from logstate.task.handler_outcomes import HandlerOutcomes, RefusedResults, Sour
 from logstate.task.late_results import LateResultFailed, LateResults, SkipRecord
 from logstate.task.punctuation import Schedules
 from logstate.task.record_errors import (
+    commit_buffered_failed,
     failed,
-    held_back_failed,
     is_not_of_record,
     not_encoded,
     punctuation_failed,
@@ -72,7 +72,7 @@ class RecordGuard:
         return self._handlers.guards_processing
 
     @property
-    def passes_over_processing(self) -> bool:
+    def skips_failed(self) -> bool:
         """True if a record may be skipped when a user's function raises for it."""
         return self._handlers.processing is not fail
 
@@ -155,7 +155,7 @@ class RecordGuard:
             )
         return self._decisions.carry_out(decision, described)
 
-    def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
+    def skips_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
         """Return True if a record without a time is skipped or dead-lettered; nothing must be
         undone.
 
@@ -229,7 +229,7 @@ class RecordGuard:
         task = self._task
         task.state.begin_journal()
         task.drops.begin_journal()
-        for held in task.held_back:
+        for held in task.commit_buffered:
             held.begin_journal()
         self._undo = Undo(
             len(task.outputs),
@@ -245,7 +245,7 @@ class RecordGuard:
         self._undo = None
         task.state.end_journal(rollback=rollback)
         task.drops.end_journal(rollback=rollback)
-        for held in task.held_back:
+        for held in task.commit_buffered:
             held.end_journal(rollback=rollback)
         if rollback:
             del task.outputs[undo.outputs :]
@@ -331,7 +331,7 @@ class RecordGuard:
             raise SkipRecord(decision, described)
         self._decisions.carry_out(decision, described)
 
-    def held_back_failed(self, exc: Exception, record: FetchedRecord | None) -> None:
+    def commit_buffered_failed(self, exc: Exception, record: FetchedRecord | None) -> None:
         """Handle a failure below a result that was buffered for the commit; ``record``: its last.
 
         Returns if only this result is dropped. Rolling its record back takes a replay: the worker
@@ -343,7 +343,7 @@ class RecordGuard:
         task = self._task
         place = RecordMetadata(task.topic or "", task.partition, task.offset)
         found = blame_for(exc, task.sub_topologies)
-        error = held_back_failed(place if task.topic else None, task.task_id, found, exc)
+        error = commit_buffered_failed(place if task.topic else None, task.task_id, found, exc)
         error.__cause__ = exc
         if self._handlers.processing is fail:
             raise error from exc

@@ -177,10 +177,10 @@ class Task(TaskProgress):
         self.wants_commit = True
 
     def before_commit(self, held: CommitBuffered) -> None:
-        self.held_back.append(held)
+        self.commit_buffered.append(held)
 
-    def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
-        self.guard.held_back_failed(error, record)
+    def commit_buffered_failed(self, error: Exception, record: FetchedRecord | None) -> None:
+        self.guard.commit_buffered_failed(error, record)
 
     def on_close(self, node: str, close: Callable[[], None]) -> None:
         self._closers.append((node, labelled(close, node)))
@@ -188,8 +188,8 @@ class Task(TaskProgress):
     def skips(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         return self.guard.skips(record, error, node)
 
-    def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
-        return self.guard.passes_over_untimed(record, error)
+    def skips_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
+        return self.guard.skips_untimed(record, error)
 
     # ------------------------------------------------------------------ input
 
@@ -332,7 +332,7 @@ class Task(TaskProgress):
         """
         self.check_misuse()
         with self.running():
-            while any(held.emit() for held in reversed(self.held_back)):
+            while any(held.emit() for held in reversed(self.commit_buffered)):
                 pass
         self.guard.refusals.freeze()
         self.guard.late_results.freeze()
@@ -376,11 +376,11 @@ class Task(TaskProgress):
         self.outputs.clear()
         self.wants_commit = False
         self.has_uncommitted_input = False
-        for held in self.held_back:
+        for held in self.commit_buffered:
             held.discard()
         self.state.discard()
         self.guard.refusals.discard()
-        self.held_back.clear()
+        self.commit_buffered.clear()
         self.fan_outs.clear()
         self._sources = {}
         self.misuse = None
@@ -432,7 +432,7 @@ class Task(TaskProgress):
                 failure = failure or not_closed(self.task_id, found, exc)
                 failure.__cause__ = failure.__cause__ or exc
                 _LOGGER.warning("%s", str(not_closed(self.task_id, found, exc)))
-        if failure is not None and not self.guard.passes_over_processing:
+        if failure is not None and not self.guard.skips_failed:
             raise failure from failure.__cause__
 
     def _refuse_last_writes(self) -> None:

@@ -90,7 +90,7 @@ class TaskProgress:
         self.outputs: list[ProducedFields] = []
         self.send = self.outputs.append
         #: results buffered for the commit, children first
-        self.held_back: list[CommitBuffered] = []
+        self.commit_buffered: list[CommitBuffered] = []
         #: callbacks of the node being compiled, for when all nodes are compiled
         self.starting: list[Callable[[], None]] = []
         #: operators whose children get the same objects
@@ -162,7 +162,7 @@ class TaskProgress:
         """Return True if an undecodable record is skipped or dead-lettered; False means fail."""
         raise NotImplementedError
 
-    def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
+    def skips_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
         """Return True if a record without a time is skipped or dead-lettered; False: retried later.
 
         Raises the error if it is neither.

@@ -24,7 +24,7 @@ from logstate.contracts.topic_names import topic_name
 from logstate.testing.processor_bench import TestContext
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.graph.nodes import Process
-from logstate.topology.operators.streams.process import Connections, ForwardingContext
+from logstate.topology.operators.streams.process import ConnectedStores, ForwardingContext
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -169,7 +169,7 @@ class MockProcessorContext:
         self._checks = ForwardingContext(
             context,
             "under test",
-            Connections(specs),
+            ConnectedStores(specs),
             None,
             partial(self._capture, None),
             _AnyChild(self._capture),
@@ -264,7 +264,7 @@ class MockProcessorContext:
 
 
 def _declared(stores: StoreSpec | Iterable[StoreSpec]) -> list[StoreSpec]:
-    given = Connections(stores)
+    given = ConnectedStores(stores)
     if len(given.owned) < len(given.names):
         named = next(name for name in given.names if all(name != one.name for one in given.owned))
         raise declaration_error(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from logstate.changelog.cut import decode_cut
 from logstate.contracts.clients import Admin, Committed, Step, Steps
-from logstate.contracts.compatibility import Change, MigrationOptions, Verdict
+from logstate.contracts.compatibility import SpecChange, MigrationOptions, Verdict
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
 from logstate.topics.bound_plan import BoundPlan
@@ -140,7 +140,7 @@ def adopting(
 
 def adoption_changes(
     plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
-) -> list[Change]:
+) -> list[SpecChange]:
     """Return what does not fit; ``plan`` is already the result of `adopting`."""
     return [
         *_missing(plan, left),
@@ -149,7 +149,7 @@ def adoption_changes(
     ]
 
 
-def _missing(plan: BoundPlan, left: KafkaStreamsLeftovers) -> Iterator[Change]:
+def _missing(plan: BoundPlan, left: KafkaStreamsLeftovers) -> Iterator[SpecChange]:
     others = ", ".join(repr(name) for name in _strange_stores(plan, left))
     for spec in plan.topology.stores.values():
         changelog = plan.changelog_topic(spec)
@@ -160,19 +160,19 @@ def _missing(plan: BoundPlan, left: KafkaStreamsLeftovers) -> Iterator[Change]:
         verdict = Verdict.DECISION if others else Verdict.REFUSED
         hints.append(_NOT_LOGGED)
         meaning = ". ".join((f"There is no {changelog!r}", *hints, _NEW))
-        yield Change(verdict, f"store {spec.name!r}", "store", None, spec.kind, meaning)
+        yield SpecChange(verdict, f"store {spec.name!r}", "store", None, spec.kind, meaning)
 
 
 def _unread(
     plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     for name in _strange_stores(plan, left):
         spec = plan.topology.stores.get(name)
         if spec is None and name in decisions.forget:
             continue
         verdict = Verdict.DECISION if spec is None else Verdict.REFUSED
         declared, meaning = _declared_otherwise(name, spec)
-        yield Change(verdict, f"store {name!r}", "changelog", "written", declared, meaning)
+        yield SpecChange(verdict, f"store {name!r}", "changelog", "written", declared, meaning)
 
 
 def _declared_otherwise(name: str, spec: StoreSpec | None) -> tuple[str | None, str]:
@@ -186,11 +186,11 @@ def _declared_otherwise(name: str, spec: StoreSpec | None) -> tuple[str | None, 
 
 def _unread_repartition_topics(
     plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     unread = left.repartition_topics - plan.repartition_topics - set(decisions.forget)
     for name in sorted(unread):
         meaning = _TOPIC_LEFT.format(name=name)
-        yield Change(Verdict.DECISION, f"topic {name!r}", "topic", "repartition", None, meaning)
+        yield SpecChange(Verdict.DECISION, f"topic {name!r}", "topic", "repartition", None, meaning)
 
 
 def _strange_stores(plan: BoundPlan, left: KafkaStreamsLeftovers) -> list[str]:

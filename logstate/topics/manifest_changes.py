@@ -11,7 +11,12 @@ from itertools import chain
 from typing import Any
 
 from logstate.changelog.store_fingerprint import store_changes
-from logstate.contracts.compatibility import NOTHING_DECIDED, Change, MigrationOptions, Verdict
+from logstate.contracts.compatibility import (
+    NOTHING_DECIDED,
+    SpecChange,
+    MigrationOptions,
+    Verdict,
+)
 from logstate.serdes.compatibility import serde_changes
 from logstate.topics.manifest import HASHES_WINDOWS
 from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS, may_hold_rows_of
@@ -73,7 +78,7 @@ _TOPIC_FORGOTTEN = "Nothing reads or writes it any more"
 
 def manifest_changes(
     stored: Manifest, declared: Manifest, decisions: MigrationOptions = NOTHING_DECIDED
-) -> list[Change]:
+) -> list[SpecChange]:
     """Return every difference that affects stored bytes, in the order of the stored manifest."""
     return [
         *_store_changes(stored, declared["stores"], decisions),
@@ -92,7 +97,7 @@ def renames(stored: Manifest, declared: Manifest, decisions: MigrationOptions) -
 
 def _store_changes(
     stored: Manifest, declared: Mapping[str, Entry], decisions: MigrationOptions
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     known: Mapping[str, Entry] = stored["stores"]
     moved = renames(stored, {"stores": declared}, decisions)
     for name, entry in known.items():
@@ -125,7 +130,7 @@ def _store_changes(
             yield _change(Verdict.COMPATIBLE, name, None, entry["kind"], _ADDED)
 
 
-def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[Change]:
+def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[SpecChange]:
     if stored == declared:  # the usual case
         return
     yield from store_changes(name, stored, declared)
@@ -133,39 +138,41 @@ def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[Change
     yield from _moves(subject, stored, declared)
     counts = (stored["partitions"], declared["partitions"])
     if counts[0] != counts[1]:
-        yield Change(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
+        yield SpecChange(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
     logs = (stored["changelog_topic"], declared["changelog_topic"])
     if logs[0] != logs[1] and all(logs):
-        yield Change(Verdict.REFUSED, subject, "changelog_topic", *logs, _OTHER_LOG)
+        yield SpecChange(Verdict.REFUSED, subject, "changelog_topic", *logs, _OTHER_LOG)
     inputs = (stored["source_topics"], declared["source_topics"])
     if not set(inputs[0]) & set(inputs[1]):
-        yield Change(Verdict.REFUSED, subject, "source_topics", *inputs, _OTHER_INPUTS)
+        yield SpecChange(Verdict.REFUSED, subject, "source_topics", *inputs, _OTHER_INPUTS)
     elif "fed_by" in stored:  # earlier versions did not record it
         yield from _exchanged(subject, stored["fed_by"], declared["fed_by"])
 
 
 def _exchanged(
     subject: str, stored: Sequence[list[str]], declared: Sequence[list[str]]
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     """Yield inputs of a task that changed, or that changed sides."""
     before, now = set(chain(*stored)), set(chain(*declared))
     if before and now and not before & now:
         sides = (sorted(before), sorted(now))
-        yield Change(Verdict.REFUSED, subject, "fed_by", *sides, _OTHER_INPUTS)
+        yield SpecChange(Verdict.REFUSED, subject, "fed_by", *sides, _OTHER_INPUTS)
     elif stored != declared and sorted(stored) == sorted(declared):
-        yield Change(Verdict.REFUSED, subject, "fed_by", stored, declared, _EXCHANGED)
+        yield SpecChange(Verdict.REFUSED, subject, "fed_by", stored, declared, _EXCHANGED)
 
 
-def _moves(subject: str, stored: Entry, declared: Entry) -> Iterator[Change]:
+def _moves(subject: str, stored: Entry, declared: Entry) -> Iterator[SpecChange]:
     numbers = (stored["sub_topology"], declared["sub_topology"])
     if numbers[0] != numbers[1]:
         is_stranded = not declared["is_logged"] and not declared["in_memory"]
         verdict = Verdict.REFUSED if is_stranded else Verdict.COMPATIBLE
         meaning = _STRANDED if is_stranded else _MOVED
-        yield Change(verdict, subject, "sub_topology", *numbers, meaning)
+        yield SpecChange(verdict, subject, "sub_topology", *numbers, meaning)
 
 
-def _renamed(old: str, new: str, known: Mapping[str, Entry], declared: Entry) -> Iterator[Change]:
+def _renamed(
+    old: str, new: str, known: Mapping[str, Entry], declared: Entry
+) -> Iterator[SpecChange]:
     entry = known[old]
     if new in known:
         yield _change(Verdict.REFUSED, old, entry["kind"], new, _TAKEN)
@@ -173,7 +180,7 @@ def _renamed(old: str, new: str, known: Mapping[str, Entry], declared: Entry) ->
         yield _change(Verdict.REFUSED, old, entry["kind"], new, _UNLOGGED)
     else:
         meaning = _RENAMED.format(old=old, changelog=entry["changelog_topic"])
-        yield Change(Verdict.COMPATIBLE, f"store {new!r}", "name", old, new, meaning)
+        yield SpecChange(Verdict.COMPATIBLE, f"store {new!r}", "name", old, new, meaning)
         yield from _entry_changes(new, entry, declared)
 
 
@@ -191,22 +198,22 @@ def _undecided(
 
 def _topic_changes(
     stored: Mapping[str, Entry], declared: Mapping[str, Entry], decisions: MigrationOptions
-) -> Iterator[Change]:
+) -> Iterator[SpecChange]:
     for name, entry in stored.items():
         subject = f"topic {name!r}"
         if name not in declared:
             is_decided = name in decisions.forget
             verdict = Verdict.COMPATIBLE if is_decided else Verdict.DECISION
             meaning = _TOPIC_FORGOTTEN if is_decided else _TOPIC_GONE.format(name=name)
-            yield Change(verdict, subject, "topic", "repartition", None, meaning)
+            yield SpecChange(verdict, subject, "topic", "repartition", None, meaning)
             continue
         counts = (entry["partitions"], declared[name]["partitions"])
         if counts[0] != counts[1]:
-            yield Change(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
+            yield SpecChange(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
         if is_placed_otherwise(entry, declared[name]):
             places = ("by the key inside its window", "by the whole key")
             meaning = _PLACED_WITHOUT_WINDOWS
-            yield Change(Verdict.REFUSED, subject, "placement", *places, meaning)
+            yield SpecChange(Verdict.REFUSED, subject, "placement", *places, meaning)
         for part in ("key", "value"):
             yield from serde_changes(subject, part, entry.get(part), declared[name][part])
 
@@ -218,5 +225,5 @@ def is_placed_otherwise(stored: Entry, declared: Entry) -> bool:
     return bool(windows_of(stored["key"])) and stored["partitions"] > 1
 
 
-def _change(verdict: Verdict, store: str, stored: Any, declared: Any, meaning: str) -> Change:
-    return Change(verdict, f"store {store!r}", "store", stored, declared, meaning)
+def _change(verdict: Verdict, store: str, stored: Any, declared: Any, meaning: str) -> SpecChange:
+    return SpecChange(verdict, f"store {store!r}", "store", stored, declared, meaning)

@@ -9,7 +9,7 @@ from typing import Any
 from logstate.contracts.clients import Admin, Step, Steps, TopicDescription
 from logstate.contracts.compatibility import (
     NOTHING_DECIDED,
-    Change,
+    SpecChange,
     MigrationOptions,
     Verdict,
     worst,
@@ -29,7 +29,7 @@ class Preview:
     """The comparison; ``is_new`` if nothing is stored yet."""
 
     is_new: bool
-    changes: tuple[Change, ...]
+    changes: tuple[SpecChange, ...]
     #: other reasons to refuse a start: topics that do not fit, Faust's tables
     problems: tuple[str, ...] = ()
 
@@ -72,13 +72,13 @@ def preview(
     return Preview(is_new, tuple(changes), (*problems, *topics.problems))
 
 
-def difference(before: Topology, after: Topology) -> list[Change]:
+def difference(before: Topology, after: Topology) -> list[SpecChange]:
     """Compare two topologies, as if all their inputs had one partition."""
     stored, declared = manifest_of_one_partition(before), manifest_of_one_partition(after)
     return manifest_changes(stored, declared, NOTHING_DECIDED)
 
 
-def as_plain_data(changes: Iterable[Change]) -> list[dict[str, Any]]:
+def as_plain_data(changes: Iterable[SpecChange]) -> list[dict[str, Any]]:
     """Return changes as data for programs."""
     return [{**change._asdict(), "verdict": str(change.verdict)} for change in changes]
 

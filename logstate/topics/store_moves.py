@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from logstate.contracts.compatibility import NOTHING_DECIDED, Change
+from logstate.contracts.compatibility import NOTHING_DECIDED, SpecChange
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic, generation_of
@@ -300,7 +300,7 @@ def _check(
     check(plan.application_id, [one for one in changes if not _is_expected(one, moving)])
 
 
-def _is_expected(change: Change, moving: Collection[str]) -> bool:
+def _is_expected(change: SpecChange, moving: Collection[str]) -> bool:
     of_topic = change.subject.startswith("topic ") and change.part in ("partitions", "placement")
     return of_topic or (change.subject in moving and change.part in _EXPECTED)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from logstate.changelog.stored_manifest import NEWEST_VERSION, VERSION, check_topics_are_own
-from logstate.contracts.compatibility import Change, MigrationOptions, Verdict, worst
+from logstate.contracts.compatibility import SpecChange, MigrationOptions, Verdict, worst
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.manifest import content, manifest
@@ -88,7 +88,7 @@ def _given_up(plan: BoundPlan, stored: Manifest, decisions: MigrationOptions) ->
     return gone
 
 
-def check(application_id: str, changes: Iterable[Change]) -> None:
+def check(application_id: str, changes: Iterable[SpecChange]) -> None:
     """Raise UpgradeError with every change that is not compatible."""
     found = [change for change in changes if change.verdict > Verdict.COMPATIBLE]
     if not found:

@@ -19,7 +19,7 @@ from logstate.task.task_table import TaskTable
 from logstate.task.work_time import WorkTime
 from logstate.worker.commits import Commits
 from logstate.worker.poison_record import PoisonRecordSearch
-from logstate.worker.slow_calls import Place, SlowCalls
+from logstate.worker.slow_calls import ProcessedRecord, SlowCalls
 from logstate.worker.worker_observer import WorkerObserver
 
 #: records of a task between two checks of the turn's time, if they are fast
@@ -87,13 +87,13 @@ class Processing:
         """Release the clock's alarm."""
         self._time.close()
 
-    def place(self) -> Place | None:
+    def place(self) -> ProcessedRecord | None:
         """Return the current position, for another thread; None if nothing is being processed."""
         turn, owned = self._turn, self._current
         task = None if owned is None else owned.task_or_none
         if owned is None or task is None:
             return None
-        return Place(turn, str(owned.task_id), task.topic, task.partition, task.offset)
+        return ProcessedRecord(turn, str(owned.task_id), task.topic, task.partition, task.offset)
 
     def turn_now(self) -> int:
         """Return the turn in which records are being processed; -1 if there is none."""

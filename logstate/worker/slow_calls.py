@@ -30,7 +30,7 @@ _CAREFUL_MS = 600_000
 _BLAMED_MS = 5_000
 
 
-class Place(NamedTuple):
+class ProcessedRecord(NamedTuple):
     """What a worker is processing; ``turn`` distinguishes the replay of a record."""
 
     turn: int
@@ -47,7 +47,7 @@ class SlowCalls:
         self._max_poll_interval_ms = max_poll_interval_ms
         self._transaction_timeout_ms = transaction_timeout_ms
         self._slow_ms = _TOLD_SHARE * min(max_poll_interval_ms, transaction_timeout_ms)
-        self._place: Place | None = None
+        self._place: ProcessedRecord | None = None
         self._since_ms = 0.0
         self._next_ms = self._slow_ms
         #: description of the last logged call, and its turn
@@ -57,7 +57,7 @@ class SlowCalls:
     # ------------------------------------------------------------------ from the watchdog thread
 
     def looked(
-        self, now_ms: float, place: Place | None, where: Callable[[], ActiveCall | None]
+        self, now_ms: float, place: ProcessedRecord | None, where: Callable[[], ActiveCall | None]
     ) -> Note | None:
         """Handle the place that the worker was found at; None if it processes nothing."""
         if place is None or place != self._place:
@@ -122,7 +122,7 @@ class SlowCalls:
         )
 
 
-def _in_words(place: Place, call: ActiveCall) -> str:
+def _in_words(place: ProcessedRecord, call: ActiveCall) -> str:
     function = call.function or "the library itself"
     node = "" if call.node is None else f", node {call.node!r}"
     if place.topic is None:

@@ -65,7 +65,7 @@ def test_without_incremental_calls_it_is_no_different(
 def test_transactions_that_tell_no_positions_are_no_different(
     case: Callable[[Rig], None], bootstrap: str
 ) -> None:
-    rig = patient_rig(bootstrap, tells_positions=False)
+    rig = patient_rig(bootstrap, reports_positions=False)
     try:
         case(rig)
     finally:
@@ -73,7 +73,7 @@ def test_transactions_that_tell_no_positions_are_no_different(
 
 
 def test_they_tell_of_records_that_brokers_refuse(bootstrap: str) -> None:
-    rig = patient_rig(bootstrap, tells_positions=False)
+    rig = patient_rig(bootstrap, reports_positions=False)
     try:
         small = TopicPartition(rig.topic(config={"max.message.bytes": "200"}), 0)
         producer = rig.producer()

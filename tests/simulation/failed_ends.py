@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 from logstate.contracts.errors import AbortableError
-from logstate.testing.simulation.slot import Ordered, Slot
-from logstate.testing.simulation.swarm import Fault, Swarm
+from logstate.testing.simulation.slot import InjectedEvent, Slot
+from logstate.testing.simulation.swarm import ScheduledFault, Swarm
 from tests.simulation.schedule import Schedule
 from tests.simulation.swarm import draw
 
@@ -50,15 +50,17 @@ class FailedEnds(Schedule):
         super().__init__(swarm)
         self._then = islice(cycle(_THEN), swarm.seed % len(_THEN), None)
 
-    def _inflict_on(self, slot: Slot, fault: Fault, turn: int) -> None:
+    def _inflict_on(self, slot: Slot, fault: ScheduledFault, turn: int) -> None:
         super()._inflict_on(slot, fault, turn)
         if fault.kind == "lost_reply":
             kind, step = next(self._then)
             error = AbortableError(f"injected: {step}") if kind == "lost_reply" else None
-            slot.ordered.append(Ordered(step, kind, error=error, is_carried_out=turn % 2 == 0))
+            slot.ordered.append(
+                InjectedEvent(step, kind, error=error, is_carried_out=turn % 2 == 0)
+            )
 
 
-def _faults(swarm: Swarm) -> Iterator[Fault]:
+def _faults(swarm: Swarm) -> Iterator[ScheduledFault]:
     for number, fault in enumerate(swarm.faults, swarm.seed):
         if fault.kind == "crash_at" and number % 3 == 0:
             yield replace(fault, step=_AT_LEAST_ONCE[number % 9 // 3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from logstate.commit import output_buffer
-from logstate.testing.simulation.swarm import Fault
+from logstate.testing.simulation.swarm import ScheduledFault
 from tests.simulation.schedule import Schedule
 from tests.simulation.swarm import draw
 
@@ -15,7 +15,7 @@ _SENT_BEHIND_MAX = 1
 _LOSES = ("flush_plain", "produce", "flush_plain", "flush")
 
 
-def _of_a_commit(fault: Fault) -> Fault:
+def _of_a_commit(fault: ScheduledFault) -> ScheduledFault:
     """Whatever is no crash: an answer that gets lost while outputs wait, and the worker lives."""
     if fault.kind.startswith("crash"):
         return fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from logstate.testing.simulation.slot import Slot
-from logstate.testing.simulation.swarm import Fault
+from logstate.testing.simulation.swarm import ScheduledFault
 from tests.simulation.schedule import Schedule
 from tests.simulation.swarm import draw
 
@@ -32,5 +32,5 @@ class SlowFunctions(Schedule):
         return slot
 
 
-def _slow(fault: Fault, number: int) -> Fault:
+def _slow(fault: ScheduledFault, number: int) -> ScheduledFault:
     return replace(fault, kind="slow", step="", amount=_TAKES_MS[number % len(_TAKES_MS)])

@@ -19,7 +19,7 @@ from logstate.changelog.stored_meta import META_KEY, StoredMeta
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TaskId
 from logstate.task.owned_task import OwnedTask, Stage
-from logstate.testing.simulation.slot import Ordered, Slot
+from logstate.testing.simulation.slot import InjectedEvent, Slot
 from logstate.testing.simulation.swarm import Swarm
 from tests.simulation.oracles import Wrong
 from tests.simulation.standbys import Standbys
@@ -78,7 +78,7 @@ class StaleCopies(Standbys):
         if followed and rng.random() < _READER_FAILS:
             error = BrokerError("injected: the reader of copies fails")
             step = rng.choice(_READER_STEPS)
-            slot.ordered.append(Ordered(step, "failed_reader", error=error))
+            slot.ordered.append(InjectedEvent(step, "failed_reader", error=error))
         if rng.random() < _STOPS:
             slot.frozen_until_ms = self.clock.wall_clock_ms() + rng.choice(_STOPS_MS)
             self.counters["stopped_workers"] += 1

@@ -12,7 +12,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from logstate.restore.standby_assignor import GroupView, Peer, TaskOwner
-from logstate.testing.simulation.slot import Ordered, Slot
+from logstate.testing.simulation.slot import InjectedEvent, Slot
 from logstate.testing.simulation.swarm import Swarm
 from logstate.worker.standby_tasks import StandbyTasks
 from tests.simulation import flow
@@ -64,7 +64,7 @@ class Standbys(Schedule):
             self._tell(rng)
         slot = rng.choice(self.slots)
         if slot.is_running and rng.random() < _DIES:
-            slot.ordered.append(Ordered(rng.choice(_STEPS), "crash_at"))
+            slot.ordered.append(InjectedEvent(rng.choice(_STEPS), "crash_at"))
         self._look_on()
         super()._turn(turn)
 

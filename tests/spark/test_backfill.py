@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from logstate import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
 from logstate.admin.backfill import backfill
-from logstate.admin.handover import check_nobody_lives
+from logstate.admin.handover import check_group_is_empty
 from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic, run_steps
 from logstate.contracts.errors import (
@@ -92,7 +92,7 @@ class Shop:
     def has_ended(self, app: Application) -> bool:
         """Whether the brokers know that it has left, and its last commit is there for readers."""
         try:
-            run_steps(check_nobody_lives(self.admin, self.name))
+            run_steps(check_group_is_empty(self.admin, self.name))
         except MembersLiveError:
             return False
         return are_written(self.bootstrap, app.transactional_id)

@@ -10,7 +10,7 @@ import pytest
 from logstate.changelog.reading.marker_search import (
     FirstSince,
     Missing,
-    MissingOffsets,
+    OffsetGaps,
     are_markers,
 )
 from tests.spark.test_latest_records import Record
@@ -63,7 +63,7 @@ def test_missing_offsets_carry_the_newest_time_before_them() -> None:
     batches: list[Any] = [[Record(1, "a"), Record(2, "b")], [Record(5, "c")]]
     adjacent = [Missing(3, 2), Missing(4, 2)]
 
-    missing = MissingOffsets(batches, 0, 7, most=4)
+    missing = OffsetGaps(batches, 0, 7, most=4)
 
     assert missing.found == [Missing(0, -1), *adjacent, Missing(6, 5)]
     assert missing.adjacent == adjacent
@@ -74,7 +74,7 @@ def test_more_missing_offsets_than_are_looked_for_prove_nothing(
     most: int, all_of_them: bool, adjacent: bool
 ) -> None:
     batches: list[Any] = [[Record(1, "a"), Record(2, "b")], [Record(5, "c")]]
-    missing = MissingOffsets(batches, 0, 7, most)
+    missing = OffsetGaps(batches, 0, 7, most)
     first_since = log_of({0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6})
 
     assert missing.are_markers(first_since, NOW_MS) is all_of_them
@@ -82,7 +82,7 @@ def test_more_missing_offsets_than_are_looked_for_prove_nothing(
 
 
 def test_a_long_hole_is_not_looked_through() -> None:
-    missing = MissingOffsets([], 0, 1_000_000_000, most=4)
+    missing = OffsetGaps([], 0, 1_000_000_000, most=4)
 
     assert len(missing.found) == len(missing.adjacent) == 5
     assert not missing.adjacent_are_markers(log_of({}), NOW_MS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logstate.admin.handover import check_nobody_lives
+from logstate.admin.handover import check_group_is_empty
 from logstate.contracts.clients import NewTopic, run_steps
 from logstate.contracts.errors import MembersLiveError, RetriableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
@@ -83,7 +83,7 @@ class World:
 
         def does_nobody_live() -> bool:
             try:
-                run_steps(check_nobody_lives(self._admin, self.application_id))
+                run_steps(check_group_is_empty(self._admin, self.application_id))
             except MembersLiveError:
                 return False
             return True

@@ -157,7 +157,7 @@ def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) ->
         raise _error(what, function, str(why), (shape,)) from why
 
 
-def unfit(function: object, what: str, shape: str, count: int) -> Iterator[str]:
+def signature_problems(function: object, what: str, shape: str, count: int) -> Iterator[str]:
     """Return the problems of a function among settings that is called with ``count`` arguments.
 
     Objects that are not functions, that do nothing when called, or with other parameters.

@@ -32,7 +32,7 @@ from logstate.topology.graph.logical import (
 )
 from logstate.topology.graph.nodes import SourceNode, TimestampExtractor
 from logstate.topology.graph.plan_builder import GlobalStore
-from logstate.topology.operators.streams.process import Connections, ProcessNode
+from logstate.topology.operators.streams.process import ConnectedStores, ProcessNode
 from logstate.topology.operators.tables.table_source import TableSourceNode
 from logstate.topology.plan.optimization import optimize, rules_of
 from logstate.topology.plan.plan import Topology, make_topology
@@ -52,7 +52,7 @@ class StreamOptions(GlobalTableOptions, total=False):
     offset_reset: OffsetReset | None
 
 
-class TableOptions(StreamOptions, total=False):
+class DerivedTableOptions(StreamOptions, total=False):
     """Options of a table."""
 
     store: str | Materialized | None
@@ -205,7 +205,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         topic: str,
         *,
         value: type[V] | Serde[V],
-        **options: Unpack[TableOptions],
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[str, V]: ...
     @overload
     def table(
@@ -214,7 +214,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         *,
         key: type[K] | Serde[K],
         value: type[V] | Serde[V],
-        **options: Unpack[TableOptions],
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -223,7 +223,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         *,
         key: Any = ...,
         value: Any = ...,
-        **options: Unpack[TableOptions],
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[Any, Any]: ...
     def table(
         self,
@@ -494,7 +494,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         Source: Kafka Streams' ``Topology.addReadOnlyStateStore`` (KIP-813).
         """
         source, node = self._filling(
-            store, Connections(store), topic, supplier, key, value, name, timestamp_extractor
+            store, ConnectedStores(store), topic, supplier, key, value, name, timestamp_extractor
         )
         self.graph.add(self.graph.root, TopicStoreLogicalNode(source, node, store))
         return self
@@ -550,7 +550,14 @@ class StreamsBuilder(InternalStreamsBuilder):
         Source: Kafka Streams' ``StreamsBuilder.addGlobalStore`` (KIP-99).
         """
         source, node = self._filling(
-            store, Connections(store.name), topic, supplier, key, value, name, timestamp_extractor
+            store,
+            ConnectedStores(store.name),
+            topic,
+            supplier,
+            key,
+            value,
+            name,
+            timestamp_extractor,
         )
         logical = GlobalStoreLogicalNode(GlobalStore(global_spec(store, topic), source, node))
         self.graph.add(self.graph.root, logical)
@@ -604,7 +611,7 @@ class StreamsBuilder(InternalStreamsBuilder):
     def _filling(
         self,
         store: StoreSpec,
-        connections: Connections,
+        connections: ConnectedStores,
         topic: str,
         supplier: Callable[[], Processor[Any, Any, Any, Any]],
         key: Any,

@@ -64,7 +64,7 @@ from logstate.topology.operators.streams.mappers import (
     SelectKeyNode,
 )
 from logstate.topology.operators.streams.pass_through import PassThroughNode, PeekNode, PrintNode
-from logstate.topology.operators.streams.process import Connections
+from logstate.topology.operators.streams.process import ConnectedStores
 from logstate.topology.operators.tables.derived_tables import TableMapValuesNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode
@@ -87,7 +87,7 @@ Joiner = Callable[..., Any]
 Chain = Callable[["KStream[Any, Any]"], "KStream[Any, Any] | None"]
 
 
-class TableOptions(TypedDict, total=False):
+class DerivedTableOptions(TypedDict, total=False):
     """Options of an operator that derives a table: its store, its name."""
 
     store: str | Materialized | None
@@ -2410,11 +2410,11 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def filter(
-        self, predicate: Callable[[V], object], **options: Unpack[TableOptions]
+        self, predicate: Callable[[V], object], **options: Unpack[DerivedTableOptions]
     ) -> KTable[K, V]: ...
     @overload
     def filter(
-        self, predicate: Callable[[K, V], object], **options: Unpack[TableOptions]
+        self, predicate: Callable[[K, V], object], **options: Unpack[DerivedTableOptions]
     ) -> KTable[K, V]: ...
     def filter(
         self,
@@ -2449,11 +2449,11 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def filter_not(
-        self, predicate: Callable[[V], object], **options: Unpack[TableOptions]
+        self, predicate: Callable[[V], object], **options: Unpack[DerivedTableOptions]
     ) -> KTable[K, V]: ...
     @overload
     def filter_not(
-        self, predicate: Callable[[K, V], object], **options: Unpack[TableOptions]
+        self, predicate: Callable[[K, V], object], **options: Unpack[DerivedTableOptions]
     ) -> KTable[K, V]: ...
     def filter_not(
         self,
@@ -2484,11 +2484,19 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def map_values(
-        self, mapper: Callable[[V], V2], *, value: Any = None, **options: Unpack[TableOptions]
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        value: Any = None,
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, V2]: ...
     @overload
     def map_values(
-        self, mapper: Callable[[K, V], V2], *, value: Any = None, **options: Unpack[TableOptions]
+        self,
+        mapper: Callable[[K, V], V2],
+        *,
+        value: Any = None,
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, V2]: ...
     def map_values(
         self,
@@ -2572,7 +2580,7 @@ class KTable(TableFlow[K, V]):
             store,
             value,
             supplier=callbacks.supplier(supplier),
-            connections=Connections(stores),
+            connections=ConnectedStores(stores),
             schedule_name=name or self.builder.graph.names.of_supplier(supplier),
         )
         return below
@@ -2727,7 +2735,7 @@ class KTable(TableFlow[K, V]):
         joiner: Callable[[V | None, V2 | None], R],
         *,
         value: Any = None,
-        **options: Unpack[TableOptions],
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, R]: ...
     @overload
     def outer_join(
@@ -2736,7 +2744,7 @@ class KTable(TableFlow[K, V]):
         joiner: Callable[[K, V | None, V2 | None], R],
         *,
         value: Any = None,
-        **options: Unpack[TableOptions],
+        **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, R]: ...
     def outer_join(
         self,

@@ -25,7 +25,7 @@ from logstate.topology.graph.nodes import (
 )
 from logstate.topology.operators.streams.filters import FilterNode
 from logstate.topology.operators.streams.pass_through import PassThroughNode
-from logstate.topology.operators.streams.process import Connections, ProcessNode
+from logstate.topology.operators.streams.process import ConnectedStores, ProcessNode
 from logstate.topology.operators.tables.table_source import TableSourceNode
 from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
 from logstate.topology.processor.processor import Processor
@@ -130,7 +130,7 @@ class StreamFlow(Flow[K, V]):
         node = ProcessNode(
             node_name,
             supplier=callbacks.supplier(supplier),
-            connections=Connections(stores),
+            connections=ConnectedStores(stores),
             keeps_key=keeps_key,
             schedule_name=name or graph.names.of_supplier(supplier),
         )

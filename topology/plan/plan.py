@@ -20,7 +20,7 @@ from logstate.topology.graph.grouping import copartition_groups, node_groups
 from logstate.topology.graph.nodes import SinkNode, TopicRef
 from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
 from logstate.topology.graph.sub_topology import SubTopology
-from logstate.topology.operators.streams.process import Connections
+from logstate.topology.operators.streams.process import ConnectedStores
 from logstate.topology.plan.key_agreement import check_key_bytes
 
 
@@ -169,7 +169,7 @@ def make_topology(plan: PlanBuilder) -> Topology:
         target.append(_sub_topology(plan, number, names, is_global=is_global))
     for node in plan.nodes.values():
         connections = getattr(node, "connections", None)
-        if isinstance(connections, Connections):
+        if isinstance(connections, ConnectedStores):
             connections.global_names = frozenset(plan.global_stores)
     refs = {topic.topic.name: topic.topic for topic in plan.internal_topics.values()}
     refs |= {pattern: TopicRef(pattern, is_pattern=True) for pattern in plan.patterns}

@@ -20,7 +20,7 @@ from logstate.contracts.record_parts import event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import KeyValueStore, StoreSpec
 from logstate.serdes.built_in import serde_of
-from logstate.topology.declaring.callbacks import unfit
+from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.plain_functions import refuse_unfinished
 from logstate.topology.processor.processor_context import ProcessorContext, PunctuationKind
@@ -133,7 +133,7 @@ class KeyTimers(Generic[K]):
         kind: PunctuationKind = "stream_time",
         every: timedelta = timedelta(milliseconds=1),
     ) -> None:
-        for problem in unfit(callback, "the timer callback", "(key, at_ms)", 2):
+        for problem in signature_problems(callback, "the timer callback", "(key, at_ms)", 2):
             raise declaration_error(problem)
         self._store: KeyValueStore[tuple[int, K], bytes] = context.store(store)
         self._callback: Callable[[K, int], object] = callback

@@ -23,7 +23,7 @@ _PART = 1_000
 
 
 @dataclass(frozen=True)
-class Read:
+class PartitionRead:
     """A read of one partition of a store."""
 
     store: str
@@ -53,18 +53,18 @@ class CloseCursor:
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPage:
     """Some rows; ``cursor``, the number of the question, fetches the next part. None at the end."""
 
     rows: list[Any]
     cursor: int | None
 
 
-Question = Read | FetchNext | CloseCursor
+Question = PartitionRead | FetchNext | CloseCursor
 
 
-class Answers:
-    """Answers questions in the process that has the stores, and keeps unfinished iterators."""
+class StoreServer:
+    """StoreServer questions in the process that has the stores, and keeps unfinished iterators."""
 
     def __init__(self, store: Callable[[str, timedelta | None, bool], QueryableStore]) -> None:
         self._store = store
@@ -93,13 +93,13 @@ class Answers:
     def _travelling(self, number: int, found: Any) -> Any:
         return self._part(number, found) if isinstance(found, Iterator) else found
 
-    def _part(self, number: int, rows: Iterator[Any]) -> Part:
+    def _part(self, number: int, rows: Iterator[Any]) -> RowPage:
         found = list(itertools.islice(rows, _PART))
         if len(found) < _PART:
-            return Part(found, None)
+            return RowPage(found, None)
         with self._lock:
             self._open[number] = rows
-        return Part(found, number)
+        return RowPage(found, number)
 
 
 class Asked(Protocol):
@@ -112,7 +112,7 @@ class Asked(Protocol):
         """Send a question without waiting for an answer."""
 
 
-def rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
+def rows_of(store: str, first: RowPage, asked: Asked) -> Iterator[Any]:
     """Iterate over all rows in the asking process, fetching parts as they are needed.
 
     Python may close an abandoned iterator during any garbage collection, so closing it must not
@@ -123,7 +123,7 @@ def rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
     return rows
 
 
-def _rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
+def _rows_of(store: str, first: RowPage, asked: Asked) -> Iterator[Any]:
     part = first
     try:
         yield None

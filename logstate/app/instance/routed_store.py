@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from logstate.app.instance.questions import Read
+from logstate.app.instance.questions import PartitionRead
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import TaskId
 from logstate.contracts.stores import StoreSpec
@@ -29,7 +29,7 @@ class Workers(Protocol):
     def age(self, task: TaskId) -> timedelta:
         """Return the age of a task's rows."""
 
-    def read(self, task: TaskId, question: Read) -> Any:
+    def read(self, task: TaskId, question: PartitionRead) -> Any:
         """Read from the worker that owns a task; raises what the read raises there."""
 
     def check(self, store: str) -> None:
@@ -122,9 +122,9 @@ class RoutedStore(QueryableStore):
 
     def _question(
         self, partition: int, read: str, arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> Read:
+    ) -> PartitionRead:
         age, standbys = self._max_age, self._standbys
-        return Read(self.name, partition, read, arguments, options, age, standbys)
+        return PartitionRead(self.name, partition, read, arguments, options, age, standbys)
 
     def _here(self) -> dict[int, bool]:
         return self._workers.partitions(self._sub_topology, standbys=self._standbys)

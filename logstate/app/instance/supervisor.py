@@ -35,7 +35,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True)
-class Action:
+class WorkerAction:
     """An action on the worker of a number."""
 
     kind: Literal["start", "stop", "kill"]
@@ -113,10 +113,10 @@ class Supervisor:
 
     # ------------------------------------------------------------------ what to do
 
-    def actions(self, now_ms: float) -> list[Action]:
+    def actions(self, now_ms: float) -> list[WorkerAction]:
         """Return the actions that are due now; each is returned once."""
         return [
-            Action(kind, number)
+            WorkerAction(kind, number)
             for number, one in enumerate(self._workers)
             if (kind := self._action(one, now_ms)) is not None
         ]

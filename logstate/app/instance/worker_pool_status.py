@@ -13,7 +13,7 @@ from typing import Any
 
 from logstate.app.instance.health import Health, liveness
 from logstate.app.instance.merged_metrics import MergedMetrics
-from logstate.app.instance.questions import Part, Read, rows_of
+from logstate.app.instance.questions import PartitionRead, RowPage, rows_of
 from logstate.app.instance.reports import (
     TaskReport,
     WorkerStatus,
@@ -220,7 +220,7 @@ class WorkerPoolStatus:
         ms = age_ms(statuses[owner], str(task), self._clock.monotonic_ms())
         return timedelta(milliseconds=ms)
 
-    def read(self, task: TaskId, question: Read) -> Any:
+    def read(self, task: TaskId, question: PartitionRead) -> Any:
         """Read from the worker that owns a task; rows come in parts from that worker."""
         store = question.store
         self.check(store)
@@ -235,9 +235,9 @@ class WorkerPoolStatus:
                 " again"
             )
         found = one.ask(store, question)
-        if isinstance(found, Answer) and isinstance(found.value, Part):
+        if isinstance(found, Answer) and isinstance(found.value, RowPage):
             return replace(found, value=rows_of(store, found.value, one))
-        return rows_of(store, found, one) if isinstance(found, Part) else found
+        return rows_of(store, found, one) if isinstance(found, RowPage) else found
 
     def check(self, store: str) -> None:
         """Raise StoreUnavailableError if the application has ended."""

@@ -20,7 +20,7 @@ from logstate.app.instance.forwarded_logs import levels, log_again
 from logstate.app.instance.reports import WorkerReport, WorkerStatus
 from logstate.app.instance.restarts import response_to
 from logstate.app.instance.states import ApplicationState, Lifecycle
-from logstate.app.instance.supervisor import Action
+from logstate.app.instance.supervisor import WorkerAction
 from logstate.app.instance.worker_pool_status import Instance, WorkerPoolStatus
 from logstate.app.instance.worker_process import Spawn, WorkerProcess
 from logstate.contracts.clock import Clock
@@ -179,7 +179,7 @@ class WorkerProcesses(WorkerPoolStatus):
         wait_ms = supervisor.wait_ms(now)
         self._listen(_LOOK_S if wait_ms is None else min(_LOOK_S, wait_ms / 1000))
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: WorkerAction) -> None:
         number = action.worker
         if action.kind == "start":
             self._start(number)

@@ -26,7 +26,7 @@ def handover(
     def look(admin: Admin, stored: Manifest | None) -> None:
         if stored is None:
             fail(f"application {application_id!r} has no manifest: logstate never ran it")
-        run_steps(handovers.check_nobody_lives(admin, application_id))
+        run_steps(handovers.check_group_is_empty(admin, application_id))
         stores = [store._asdict() for store in handovers.stores_for_the_jvm(stored)]
         if as_json:
             print_json({"application_id": application_id, "stores": stores})

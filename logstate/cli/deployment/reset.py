@@ -57,7 +57,9 @@ def reset(
         shared = topics_of_other_applications(
             application_id, admin, named, lambda other: _manifest_of(other, cluster, admin)
         )
-        plan = resets.planned_reset(admin, application_id, stored, begin, of_namesakes=shared)
+        plan = resets.planned_reset(
+            admin, application_id, stored, begin, of_other_applications=shared
+        )
         found = run_steps(plan)
         local = task_directories(state_dir, application_id)
         if as_json:

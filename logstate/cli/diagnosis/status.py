@@ -14,7 +14,7 @@ from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clients import Admin, run_steps
 from logstate.contracts.clock import SystemClock
-from logstate.directory.instance_info import InstanceInfo, TaskInfo, look, tasks_of
+from logstate.directory.instance_info import InstanceInfo, TaskInfo, describe_instances, tasks_of
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topics.committed_lag import CommittedLag, committed_lags
 from logstate.topics.manifest_changes import Manifest
@@ -43,7 +43,7 @@ def status(
         admin: Admin, stored: Manifest | None
     ) -> tuple[list[CommittedLag], list[InstanceInfo]]:
         behind = run_steps(committed_lags(admin, ask, application_id, stored))
-        return behind, look(application_id, cluster, admin, SystemClock())
+        return behind, describe_instances(application_id, cluster, admin, SystemClock())
 
     behind, seen = with_manifest(application_id, bootstrap, command_config, find)
     tasks = tasks_of(seen)

@@ -11,14 +11,14 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from logstate.cli.engine.broker_bench import Place, bench_on_brokers
+from logstate.cli.engine.broker_bench import BenchTarget, bench_on_brokers
 from logstate.cli.shared.options import CommandConfig, Json, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import client_settings
 from logstate.contracts.errors import ConfigError, RecordError
 from logstate.contracts.records import ProducedRecord
 from logstate.generated.records import (
-    Read,
+    GeneratedInput,
     generated_records,
     given_records,
     topics_read,
@@ -92,7 +92,7 @@ def bench(
                 found = _alone(topology, application_id, state_dir, fed)
             else:
                 settings = client_settings(command_config)
-                place = Place(
+                place = BenchTarget(
                     bootstrap, settings, state_dir, partitions, workers, tuple(topic or ())
                 )
                 made = _fed(topics_read(topology), fed)
@@ -115,7 +115,7 @@ def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wante
         bench.close()
 
 
-def _fed(read: list[Read], fed: _Wanted) -> Iterator[ProducedRecord]:
+def _fed(read: list[GeneratedInput], fed: _Wanted) -> Iterator[ProducedRecord]:
     if fed.inputs is not None:
         return given_records(read, fed.inputs(), fed.records, per_second=fed.rate)
     return generated_records(read, fed.records, keys=fed.keys, seed=fed.seed, per_second=fed.rate)

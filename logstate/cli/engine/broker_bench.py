@@ -31,7 +31,7 @@ _QUIET_S = 2.0
 _BATCH = 5_000
 
 
-class Place(NamedTuple):
+class BenchTarget(NamedTuple):
     """Where and how the application runs."""
 
     bootstrap: str
@@ -47,7 +47,7 @@ def bench_on_brokers(
     target: Topology | str,
     topology: Topology,
     application_id: str,
-    place: Place,
+    place: BenchTarget,
     records: Iterable[ProducedRecord],
 ) -> Benched:
     """Create its topics, fill them, run the application until all is processed, remove everything.
@@ -90,7 +90,7 @@ def _filled(cluster: KafkaCluster, records: Iterable[ProducedRecord], partitions
     return count
 
 
-def _run(target: Topology | str, application_id: str, place: Place, count: int) -> Benched:
+def _run(target: Topology | str, application_id: str, place: BenchTarget, count: int) -> Benched:
     application = Application(
         target,
         application_id=application_id,

@@ -8,14 +8,14 @@ from typing import Any, Final
 from rich.table import Table
 
 from logstate.cli.shared.printing import print_table, print_text
-from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.contracts.compatibility import SpecChange, Verdict, worst
 from logstate.topics import preview as previews
 
 #: exit status of a comparison
 STATUS: Final = {Verdict.SAME: 0, Verdict.COMPATIBLE: 0, Verdict.DECISION: 3, Verdict.REFUSED: 4}
 
 
-def print_changes(changes: Iterable[Change]) -> None:
+def print_changes(changes: Iterable[SpecChange]) -> None:
     """Print changes as a table, the worst first."""
     found = sorted(changes, key=lambda change: -change.verdict)
     if not found:
@@ -28,7 +28,7 @@ def print_changes(changes: Iterable[Change]) -> None:
     print_table(table)
 
 
-def for_programs(changes: Iterable[Change]) -> dict[str, Any]:
+def for_programs(changes: Iterable[SpecChange]) -> dict[str, Any]:
     """Return changes as data for JSON."""
     found = list(changes)
     return {"verdict": str(worst(found)), "changes": previews.as_plain_data(found)}

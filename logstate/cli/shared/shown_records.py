@@ -19,7 +19,7 @@ from logstate.serdes.described import Description, format_name, guessed, readabl
 Read = Callable[[bytes], tuple[str, Any]]
 
 
-class Shown(NamedTuple):
+class DisplayedRecord(NamedTuple):
     """One record."""
 
     topic: str
@@ -69,12 +69,12 @@ class RecordReader:
         self._key = _reading(key, registry)
         self._value = _reading(value, registry)
 
-    def shown(self, record: FetchedRecord) -> Shown:
+    def shown(self, record: FetchedRecord) -> DisplayedRecord:
         """Decode a record; a part that cannot be decoded is marked."""
         key, value = record.key(), record.value()
         key_format, shown_key, window = self._key_and_window(key)
         value_format, shown_value = ("none", None) if value is None else self._value(value)
-        return Shown(
+        return DisplayedRecord(
             str(record.topic()),
             int(record.partition() or 0),
             int(record.offset() or 0),

@@ -10,8 +10,8 @@ from rich.table import Table
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.shown_records import (
+    DisplayedRecord,
     RecordReader,
-    Shown,
     date_of,
     in_words,
     window_in_words,
@@ -27,7 +27,7 @@ from logstate.cli.shared.stored_logs import (
 )
 from logstate.cli.shared.stored_state import client_settings, registry_settings
 from logstate.contracts.partitioner import partition_of
-from logstate.serdes.described_keys import LookupKey, sought_key
+from logstate.serdes.described_keys import LookupKey, lookup_key
 
 #: exit status if the store has no row for the key
 NO_ROW = 6
@@ -58,7 +58,7 @@ def get(
     stored = stored_by(settings, application_id)
     log = stored_log(settings, stored, store)
     registry_config = registry_settings(registry)
-    wanted = sought_key(key, log.key, registry_config)
+    wanted = lookup_key(key, log.key, registry_config)
     reader = RecordReader(log, log.key, log.value, registry_config)
     found = _rows(settings, stored, log, wanted, reader)
     if as_json:
@@ -77,7 +77,7 @@ def _rows(
     log: StoredLog,
     wanted: LookupKey,
     reader: RecordReader,
-) -> list[Shown]:
+) -> list[DisplayedRecord]:
     """Return the rows of the first partition that has the key: a key is in only one."""
     for at in _in_likely_order(logs_at_cut(settings, stored, log), wanted.data):
         found = [reader.shown(one) for one in rows_of_key(settings, log, at, wanted.is_it)]
@@ -94,7 +94,7 @@ def _in_likely_order(logs: list[LogAtCut], data: bytes | None) -> list[LogAtCut]
     return sorted(logs, key=lambda at: at.partition.partition != likely)
 
 
-def _print(rows: list[Shown]) -> None:
+def _print(rows: list[DisplayedRecord]) -> None:
     has_windows = rows[0].window is not None
     table = Table("key", *(["window"] if has_windows else []), "value", "time")
     for one in rows:

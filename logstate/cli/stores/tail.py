@@ -12,8 +12,8 @@ import typer
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Registry
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.shown_records import (
+    DisplayedRecord,
     RecordReader,
-    Shown,
     date_of,
     in_words,
     window_in_words,
@@ -191,11 +191,11 @@ def _print(
     return count
 
 
-def _as_json(one: Shown) -> None:
+def _as_json(one: DisplayedRecord) -> None:
     print_json(one.as_plain_data())
 
 
-def _as_text(one: Shown) -> None:
+def _as_text(one: DisplayedRecord) -> None:
     place = f"{one.partition}@{one.offset}"
     value = "deleted" if one.is_tombstone else in_words(one.value)
     parts = [date_of(one.timestamp_ms), place, in_words(one.key), window_in_words(one.window)]

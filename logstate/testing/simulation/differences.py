@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.testing.simulation.simulated_application import SimulatedApplication
-from logstate.testing.simulation.traced_task import Emission, Step, sub_topology_of
+from logstate.testing.simulation.traced_task import Emission, TracedStep, sub_topology_of
 from logstate.testing.simulation.uninterrupted import (
     Uninterrupted,
     committed_entries,
@@ -113,7 +113,7 @@ def _lists_differ(found: list[Any], wanted: list[Any], *, is_ordered: bool) -> s
     )
 
 
-def _place(step: Step) -> str:
+def _place(step: TracedStep) -> str:
     return f"{step.partition}@{step.offset}"
 
 
@@ -122,7 +122,11 @@ def _or_nothing(one: object) -> str:
 
 
 def _blamed(
-    topology: Topology, what: str, task_id: TaskId, found: Iterable[Step], wanted: Iterable[Step]
+    topology: Topology,
+    what: str,
+    task_id: TaskId,
+    found: Iterable[TracedStep],
+    wanted: Iterable[TracedStep],
 ) -> Difference:
     """With the operator that first handed on or stored something else: those above it did not."""
     for one, other in zip(found, wanted, strict=False):

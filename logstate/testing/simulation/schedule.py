@@ -24,9 +24,9 @@ from logstate.contracts.records import TopicPartition
 from logstate.contracts.topic_names import topic_name
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.testing.fake.cluster import FakeCluster
-from logstate.testing.fake.faults import Fault as CallFault
-from logstate.testing.simulation.slot import Ordered, Slot
-from logstate.testing.simulation.swarm import Fault, Swarm
+from logstate.testing.fake.faults import Fault
+from logstate.testing.simulation.slot import InjectedEvent, Slot
+from logstate.testing.simulation.swarm import ScheduledFault, Swarm
 from logstate.testing.simulation.upstream import Input, Upstream
 from logstate.topology.plan.plan import Topology
 
@@ -303,7 +303,7 @@ class Schedule(ABC):
         self.counters["late_ends"] += 1
         slot = next(slot for slot in self.slots if slot.transactional_id == owner)
         if is_open and slot.is_running and rng.random() < 0.5:
-            slot.ordered.append(Ordered("commit", "crash_at"))
+            slot.ordered.append(InjectedEvent("commit", "crash_at"))
 
     # ------------------------------------------------------------------ faults
 
@@ -333,7 +333,7 @@ class Schedule(ABC):
         """Something that was ordered has not happened yet; the next fault waits for it."""
         return any(slot.ordered or slot.disk.kills for slot in self.slots)
 
-    def _inflict(self, fault: Fault, turn: int) -> bool:
+    def _inflict(self, fault: ScheduledFault, turn: int) -> bool:
         """Inject the fault, or return False if no worker is running that it could affect."""
         if fault.kind in ("clean", "rebalance", "time_out"):
             self._inflict_on_cluster(fault)
@@ -345,7 +345,7 @@ class Schedule(ABC):
                 return True
         return False
 
-    def _inflict_on(self, slot: Slot, fault: Fault, turn: int) -> None:
+    def _inflict_on(self, slot: Slot, fault: ScheduledFault, turn: int) -> None:
         self.counters[fault.kind] += 1
         if fault.kind.startswith("crash"):
             slot.crash_damage = fault.disk
@@ -354,11 +354,11 @@ class Schedule(ABC):
                 slot.crash()
                 slot.starts_at_turn = turn + self._random.randrange(self.swarm.restart_turns)
             case "crash_at":
-                slot.ordered.append(Ordered.of(fault))
+                slot.ordered.append(InjectedEvent.of(fault))
             case "crash_in_write":
                 slot.disk.kills = "after" if fault.is_carried_out else "before"
             case "zombie" if fault.step:
-                slot.ordered.append(Ordered.of(fault, frozen_ms=fault.amount))
+                slot.ordered.append(InjectedEvent.of(fault, frozen_ms=fault.amount))
             case "zombie":
                 slot.frozen_until_ms = self.clock.wall_clock_ms() + fault.amount
             case "expel":
@@ -368,17 +368,17 @@ class Schedule(ABC):
                 slot.worker.stop()
             case "lost_reply" | "exit":
                 error = _ERRORS[fault.error](f"injected: {fault.step}")
-                slot.ordered.append(Ordered.of(fault, error))
+                slot.ordered.append(InjectedEvent.of(fault, error))
             case "repeated_end":
                 self.counters[f"repeated_end_{fault.step}"] += 1
                 raised = _ERRORS[fault.error](f"injected: {fault.step}") if fault.error else None
-                self.cluster.faults.add(CallFault(fault.step, raised, is_repeated=True))
+                self.cluster.faults.add(Fault(fault.step, raised, is_repeated=True))
             case "slow":
                 slot.clock.slow_ms = fault.amount
             case "clock_jump":
                 slot.clock.error_ms = (fault.amount - 300) * 1_000
 
-    def _inflict_on_cluster(self, fault: Fault) -> None:
+    def _inflict_on_cluster(self, fault: ScheduledFault) -> None:
         self.counters[fault.kind] += 1
         if fault.kind == "time_out":
             self._pass_time(self.swarm.transaction_timeout_ms + 1)

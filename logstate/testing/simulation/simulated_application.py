@@ -13,7 +13,7 @@ from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.testing.simulation import swarm as drawing
 from logstate.testing.simulation.schedule import Schedule
 from logstate.testing.simulation.slot import Slot
-from logstate.testing.simulation.swarm import Fault, Swarm
+from logstate.testing.simulation.swarm import ScheduledFault, Swarm
 from logstate.testing.simulation.traced_task import History, TracedTask
 from logstate.testing.simulation.upstream import Input
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
@@ -58,7 +58,7 @@ class Simulated:
 def drawn(seed: int) -> Swarm:
     """The configuration and the faults of a seed; always exactly once."""
     swarm = drawing.draw(seed)
-    kept: Iterable[Fault] = (f for f in swarm.faults if f.kind not in _LEFT_OUT)
+    kept: Iterable[ScheduledFault] = (f for f in swarm.faults if f.kind not in _LEFT_OUT)
     return replace(swarm, guarantee="exactly_once", faults=tuple(kept))
 
 

@@ -25,7 +25,7 @@ from logstate.testing.simulation.clock import ProcessClock
 from logstate.testing.simulation.disk import Directory, Disk
 from logstate.testing.simulation.garbage import take_apart, take_worker_apart
 from logstate.testing.simulation.silent_observer import SilentObserver
-from logstate.testing.simulation.swarm import Fault
+from logstate.testing.simulation.swarm import ScheduledFault
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.plan.plan import Topology
 from logstate.worker.worker import Worker
@@ -39,7 +39,7 @@ _WATCHED = frozenset(
 _REPLACING = frozenset({"abort", "close_producer", "new_producer", "init_transactions"})
 
 
-class Ordered:
+class InjectedEvent:
     """Something ordered for the next step of a name."""
 
     def __init__(
@@ -63,7 +63,9 @@ class Ordered:
         self.is_of_handover = is_of_handover
 
     @classmethod
-    def of(cls, fault: Fault, error: LogstateError | None = None, *, frozen_ms: int = 0) -> Ordered:
+    def of(
+        cls, fault: ScheduledFault, error: LogstateError | None = None, *, frozen_ms: int = 0
+    ) -> InjectedEvent:
         """What a fault orders for its step."""
         return cls(
             fault.step,
@@ -95,7 +97,7 @@ class Slot:
         #: a process lives here
         self.is_running = False
         self.pending: Step | None = None
-        self.ordered: list[Ordered] = []
+        self.ordered: list[InjectedEvent] = []
         #: the last call was a poll that brought nothing, of records or of the manifest
         self.is_idle = False
         #: what a crash does to the disk
@@ -342,7 +344,7 @@ class Slot:
         for kind in kinds:
             self._counters[f"crashes_{kind}"] += 1
 
-    def _take_order(self, name: str) -> Ordered | None:
+    def _take_order(self, name: str) -> InjectedEvent | None:
         for i, order in enumerate(self.ordered):
             if order.step == name and self._is_handing_over >= order.is_of_handover:
                 self._counters[f"{order.kind}_{name}"] += 1

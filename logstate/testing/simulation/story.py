@@ -8,7 +8,7 @@ from itertools import product
 from typing import TypeVar
 
 from logstate.testing.simulation.differences import Difference
-from logstate.testing.simulation.swarm import Fault, Swarm
+from logstate.testing.simulation.swarm import ScheduledFault, Swarm
 from logstate.testing.simulation.upstream import Input
 
 T = TypeVar("T")
@@ -71,11 +71,15 @@ def simple_stories(
     for count in range(1, min(FEW, len(inputs) - 1) + 1):
         for few in (inputs[:count], inputs[-count:]):
             for wait, seed in product(range(2, _WAITS_MAX), range(_SEEDS)):
-                yield replace(calm, seed=seed, faults=(Fault(wait, "crash", 0),)), few
+                yield replace(calm, seed=seed, faults=(ScheduledFault(wait, "crash", 0),)), few
 
 
 def report_of(
-    seed: int, found: Difference, faults: Sequence[Fault], inputs: Sequence[Input], was: str
+    seed: int,
+    found: Difference,
+    faults: Sequence[ScheduledFault],
+    inputs: Sequence[Input],
+    was: str,
 ) -> str:
     """Describe a failure for people, from the difference to its reproduction."""
     lines = [f"schedule {seed} does not end as the uninterrupted run does:", f"  {found.what}"]
@@ -95,7 +99,7 @@ def _input(one: Input) -> str:
     return f"{one.topic}-{one.partition}: {one.key!r} {one.value!r} at {one.timestamp} ms"
 
 
-def _fault(fault: Fault) -> str:
+def _fault(fault: ScheduledFault) -> str:
     carried = "which was carried out" if fault.is_carried_out else "which was not carried out"
     text = _KINDS[fault.kind].format(step=fault.step, amount=fault.amount, carried=carried)
     lost = {"tail": "; its disk loses the last writes", "everything": "; its disk is lost"}

@@ -59,7 +59,7 @@ EXIT_STEPS = ("poll", "produce", "flush", "send_offsets", "end_offsets")
 
 
 @dataclass(frozen=True)
-class Fault:
+class ScheduledFault:
     """Something that goes wrong, ``wait`` turns after the previous fault was over."""
 
     wait: int
@@ -110,7 +110,7 @@ class Swarm:
     #: chance per turn that a waiting marker, request or record arrives
     arrival_rate: float
     restart_turns: int
-    faults: tuple[Fault, ...]
+    faults: tuple[ScheduledFault, ...]
 
 
 def draw(seed: int, variants: Sequence[str] = ("",), further: Sequence[str] = ()) -> Swarm:
@@ -153,7 +153,7 @@ def _variant(seed: int, drawn: str, further: Sequence[str]) -> str:
     return rng.choice(further) if further and rng.random() < _FURTHER_SHARE else drawn
 
 
-def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
+def _faults(rng: random.Random, workers: int) -> tuple[ScheduledFault, ...]:
     # Sometimes a bit of everything, sometimes much of one kind.
     share = rng.choice((0.15, 0.6))
     chosen = {kind for kind in sorted(set(FAULTS)) if rng.random() < share}
@@ -168,7 +168,7 @@ def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
     return tuple(_fault(rng, kind, rng.randint(1, gap), rng.randrange(workers)) for kind in kinds)
 
 
-def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> Fault:
+def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> ScheduledFault:
     disk = ""
     if kind.startswith("crash") and rng.random() < 0.25:
         disk = rng.choice(("tail", "tail", "everything"))
@@ -187,7 +187,9 @@ def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> Fault:
     elif kind == "exit":
         step, error = rng.choice(EXIT_STEPS), "broker"
     amount = rng.choice((500, 1_500) if step else (30, 150, 500, 1_500))
-    return Fault(wait, kind, slot, step, amount, rng.random() < 0.5, error, disk, is_of_handover)
+    return ScheduledFault(
+        wait, kind, slot, step, amount, rng.random() < 0.5, error, disk, is_of_handover
+    )
 
 
 def without(swarm: Swarm, dropped: Iterable[int]) -> Swarm:

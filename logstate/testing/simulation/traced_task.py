@@ -39,7 +39,7 @@ class Emission(NamedTuple):
     text: str
 
 
-class Step(NamedTuple):
+class TracedStep(NamedTuple):
     """One record that a task read, or one call of what the wall clock had due."""
 
     #: None: the calls were those of schedules
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 class Segment(NamedTuple):
     """What a task did between two commits, the second of which may have failed."""
 
-    steps: list[Step]
+    steps: list[TracedStep]
     offsets: Mapping[TopicPartition, int]
     #: commits of the group when it was taken out
     commits: int
@@ -122,7 +122,7 @@ class TracedTask(Task):
 
     def __init__(self, history: History, *arguments: Any, **settings: Any) -> None:
         self.history = history
-        self.steps: list[Step] = []
+        self.steps: list[TracedStep] = []
         self.began_ms = 0
         super().__init__(*arguments, **settings)
 
@@ -139,7 +139,7 @@ class TracedTask(Task):
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
         if kind == "stream_time":
             return super().punctuate(kind, only=only)
-        self.steps.append(Step(None, -1, self.wall_clock_ms(), []))
+        self.steps.append(TracedStep(None, -1, self.wall_clock_ms(), []))
         called = super().punctuate(kind, only=only)
         if not called:
             self.steps.pop()
@@ -167,7 +167,7 @@ class TracedTask(Task):
     def _noting(self, process: Any) -> Any:
         def noted(*record: Any) -> None:
             where = TopicPartition(cast("str", self.topic), self.partition)
-            step = Step(where, self.offset, self.wall_clock_ms(), [])
+            step = TracedStep(where, self.offset, self.wall_clock_ms(), [])
             if self.steps and self.steps[-1][:2] == step[:2]:
                 self.steps.pop()  # it is tried again
             self.steps.append(step)

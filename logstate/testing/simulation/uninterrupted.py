@@ -23,7 +23,7 @@ from logstate.testing.simulation.stored_rows import comparable, rows_of
 from logstate.testing.simulation.traced_task import (
     History,
     Segment,
-    Step,
+    TracedStep,
     TracedTask,
     sub_topology_of,
 )
@@ -36,7 +36,7 @@ class Uninterrupted(NamedTuple):
 
     outputs: list[ProducedRecord]
     rows: Rows
-    steps: list[Step]
+    steps: list[TracedStep]
 
 
 def committed_entries(schedule: SimulatedApplication, partition: TopicPartition) -> list[LogEntry]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logstate.admin.handover import JvmStore, check_nobody_lives, stores_for_the_jvm
+from logstate.admin.handover import JvmStore, check_group_is_empty, stores_for_the_jvm
 from logstate.contracts.clients import run_steps
 from logstate.contracts.errors import MembersLiveError
 from logstate.testing import FakeCluster
@@ -36,7 +36,7 @@ def test_a_live_member_is_found_without_touching_an_input() -> None:
     consumer.subscribe(["in"], lambda _: None)
     consumer.poll(1, 0.0)
     with pytest.raises(MembersLiveError):
-        run_steps(check_nobody_lives(admin, "app"))
+        run_steps(check_group_is_empty(admin, "app"))
     consumer.close()
-    run_steps(check_nobody_lives(admin, "app"))
+    run_steps(check_group_is_empty(admin, "app"))
     assert [tp.topic for tp in cluster.group("app").offsets.committed] == ["app-cuts"]

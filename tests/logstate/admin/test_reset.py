@@ -335,7 +335,7 @@ def test_a_changelog_that_another_application_names_as_well_stays() -> None:
     stored["stores"] = {"eu-counts": {**entry, "logged_as": "eu-counts"}}
     admin = cluster.admin()
     theirs = {"app-eu-counts-changelog": "app-eu"}
-    found = run_steps(planned_reset(admin, "app", stored, "earliest", of_namesakes=theirs))
+    found = run_steps(planned_reset(admin, "app", stored, "earliest", of_other_applications=theirs))
     assert "app-eu-counts-changelog" not in found.topics
     assert "leave topic app-eu-counts-changelog: the manifest of application 'app-eu'" in str(found)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.cli.shared.shown_records import RecordReader, Shown, in_words
+from logstate.cli.shared.shown_records import DisplayedRecord, RecordReader, in_words
 from logstate.cli.shared.stored_logs import log_of_entry
 
 
@@ -36,7 +36,7 @@ class Record:
         return b"x"
 
 
-def shown(kind: str, key: bytes | None) -> Shown:
+def shown(kind: str, key: bytes | None) -> DisplayedRecord:
     """A record with this key in the changelog of a store of this kind."""
     entry = {"kind": kind, "key": {"format": "string"}, "value": None, "window_size_ms": 10}
     log = log_of_entry("counts", entry, "log", 1)

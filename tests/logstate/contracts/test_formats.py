@@ -16,7 +16,7 @@ from logstate.generated.draw import Draw
 from logstate.generated.objects import DRAWN, maker_of
 from logstate.serdes.built_in import SCALAR_SERDES, session_windowed, string, windowed
 from logstate.serdes.described import readable_decoder
-from logstate.serdes.described_keys import READERS, sought_key
+from logstate.serdes.described_keys import READERS, lookup_key
 from logstate.topology.plan.key_bytes import WRITTEN_BY, key_bytes_agree
 
 each_scalar = pytest.mark.parametrize("one", SCALARS.values(), ids=lambda one: one.name)
@@ -58,7 +58,7 @@ def test_a_scalar_is_drawn_typed_shown_and_written_by_its_name_alone(one: Scalar
     assert encoder(described, is_key=False)(drawn) == data
     if one.name != "bytes":  # which people read as text
         assert readable_decoder(described)(data) == drawn
-    typed = sought_key(one.example, described).data
+    typed = lookup_key(one.example, described).data
     assert typed is not None
     assert type(serde.deserializer("t", True)(typed)) is one.type_
     assert key_bytes_agree(described, {**described}) is True

@@ -24,14 +24,14 @@ def link(
     cluster: FakeCluster,
     name: str,
     tasks: dict[str, TaskEntry],
-    told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
+    on_stop_request: Callable[[InstanceEntry], None] = lambda _: None,
     listened: Callable[[], None] = lambda: None,
     token: str = "",
 ) -> DirectoryLink:
     def describe() -> InstanceEntry:
         return InstanceEntry(name, f"http://{name}:1", 0, 50, tasks=dict(tasks))
 
-    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, listened, told_to_stop, token)
+    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, listened, on_stop_request, token)
 
 
 def until(one: DirectoryLink, is_so: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
-from logstate.directory.instance_info import look, tasks_of
+from logstate.directory.instance_info import describe_instances, tasks_of
 from logstate.testing import FakeCluster
 
 TOPIC = instances_topic("app")
@@ -48,7 +48,7 @@ def test_who_is_heard_again_is_alive_and_who_is_not_is_silent() -> None:
         tell(cluster, name, entry(name))
     tell(cluster, "gone", None)
     clock = Looking(lambda: tell(cluster, "a", entry("a")))
-    seen = look("app", cluster, cluster.admin(), clock)
+    seen = describe_instances("app", cluster, cluster.admin(), clock)
     assert [(one.entry.instance, one.is_alive) for one in seen] == [("a", True), ("b", False)]
     assert clock.monotonic_ms() > 5_000, "b was given as long as its heartbeats allow"
 
@@ -59,7 +59,7 @@ def test_nobody_waits_for_who_has_been_silent_for_as_long_as_others_tell() -> No
     for at_ms in range(1, 9_000, 1_000):
         tell(cluster, "a", entry("a"), at_ms)
     clock = Looking(lambda: tell(cluster, "a", entry("a")))
-    seen = look("app", cluster, cluster.admin(), clock)
+    seen = describe_instances("app", cluster, cluster.admin(), clock)
     assert [(one.entry.instance, one.is_alive) for one in seen] == [("a", True), ("b", False)]
     assert clock.monotonic_ms() < 2_000
 
@@ -68,13 +68,13 @@ def test_where_all_live_a_look_ends_as_soon_as_all_were_heard() -> None:
     cluster = FakeCluster({TOPIC: 1})
     tell(cluster, "a", entry("a"))
     clock = Looking(lambda: tell(cluster, "a", entry("a")))
-    assert all(one.is_alive for one in look("app", cluster, cluster.admin(), clock))
+    assert all(one.is_alive for one in describe_instances("app", cluster, cluster.admin(), clock))
     assert clock.monotonic_ms() < 2_000
 
 
 def test_an_application_that_never_had_a_directory_has_no_instances() -> None:
     cluster = FakeCluster({})
-    assert look("app", cluster, cluster.admin(), ManualClock()) == []
+    assert describe_instances("app", cluster, cluster.admin(), ManualClock()) == []
 
 
 def test_tasks_have_the_owner_with_the_highest_claim_and_nobody_has_the_others() -> None:
@@ -89,7 +89,7 @@ def test_tasks_have_the_owner_with_the_highest_claim_and_nobody_has_the_others()
             tell(cluster, name, one)
 
     all_tell()
-    first, second = tasks_of(look("app", cluster, cluster.admin(), Looking(all_tell)))
+    first, second = tasks_of(describe_instances("app", cluster, cluster.admin(), Looking(all_tell)))
     assert (first.task, first.stage, first.instance, first.restore_records) == (
         "0_0",
         "restoring",
@@ -108,5 +108,5 @@ def test_whoever_keeps_a_task_warm_does_not_own_it() -> None:
         tell(cluster, "b", warm)
 
     all_tell()
-    first, _ = tasks_of(look("app", cluster, cluster.admin(), Looking(all_tell)))
+    first, _ = tasks_of(describe_instances("app", cluster, cluster.admin(), Looking(all_tell)))
     assert (first.instance, first.lag, first.standbys) == ("a", 3, ("b",))

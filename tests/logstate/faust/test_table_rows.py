@@ -11,7 +11,13 @@ import pytest
 
 from logstate.contracts.clients import TopicDescription
 from logstate.contracts.errors import SerdeError, UpgradeError
-from logstate.faust.table_rows import FaustTable, StoreRows, TableRow, tables_of, window_problem
+from logstate.faust.table_rows import (
+    FaustTable,
+    TableRow,
+    TableRowWriter,
+    tables_of,
+    window_problem,
+)
 from logstate.topics.bound_plan import bind
 from logstate.topics.left_by_faust import refuse_tables_left_by_faust
 from logstate.topology import StreamsBuilder, TumblingWindows
@@ -67,9 +73,9 @@ def test_none_is_no_value_of_a_store_unless_convert_makes_one_of_it() -> None:
     store = builder.build().stores["any"]
     nothing = TableRow("ada", None, None)
     with pytest.raises(SerdeError, match="a row of a store is never None"):
-        StoreRows(store, "t", None).logged(nothing)
-    assert StoreRows(store, "t", lambda value: value or 0).logged(nothing) == (b"ada", b"0")
-    assert StoreRows(store, "t", lambda value: value).logged(nothing) == (b"ada", None)
+        TableRowWriter(store, "t", None).logged(nothing)
+    assert TableRowWriter(store, "t", lambda value: value or 0).logged(nothing) == (b"ada", b"0")
+    assert TableRowWriter(store, "t", lambda value: value).logged(nothing) == (b"ada", None)
 
 
 def test_a_table_that_no_store_can_go_on_with_is_no_matter_where_it_is_forgotten() -> None:
@@ -118,9 +124,9 @@ def test_tables_and_stores_have_to_be_of_one_kind_and_size() -> None:
 
 def test_rows_are_written_as_the_store_logs_them() -> None:
     stores = topology().stores
-    plain = StoreRows(stores["totals"], "t", int)
+    plain = TableRowWriter(stores["totals"], "t", int)
     assert plain.logged(TableRow("ada", None, 3.0)) == (b"ada", bytes(7) + b"\x03")
-    windowed = StoreRows(stores["minutes"], "t", None)
+    windowed = TableRowWriter(stores["minutes"], "t", None)
     assert windowed.logged(TableRow("ada", 5, 3)) == (
         b"ada" + bytes(7) + b"\x05" + bytes(4),
         bytes(7) + b"\x03",

@@ -20,7 +20,7 @@ from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.serde import HeaderList, Serde
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import changelog_topic
-from logstate.http.changes import ChangeReader, ChangesGoneError
+from logstate.http.changes import ChangeFeed, ChangesGoneError
 from logstate.testing import FakeCluster
 from logstate.topics.manifest_log import log_of
 from logstate.topology import StreamsBuilder
@@ -184,8 +184,8 @@ def test_an_id_that_is_older_than_deletions_are_kept_is_gone_on_from_nowhere(pol
     cluster.admin().create_topics([NewTopic(topic, 1, 1, config)])
     clock = ManualClock(1_000_000)
 
-    def reader(after: str) -> ChangeReader:
-        return ChangeReader(
+    def reader(after: str) -> ChangeFeed:
+        return ChangeFeed(
             spec, "app", cluster, after, from_beginning=True, clock=clock, log_of=no_other
         )
 
@@ -223,7 +223,7 @@ def test_the_changes_of_a_store_that_was_renamed_or_moved_are_those_of_its_log()
         cluster.produce("app-cuts", MANIFEST_KEY, manifest, timestamp=0)
     named = partial(log_of, application_id="app", cluster=cluster, clock=clock)
 
-    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True, clock=clock, log_of=named)
+    reader = ChangeFeed(spec, "app", cluster, "", from_beginning=True, clock=clock, log_of=named)
 
     told = reader.read().decode()
     assert '"value":"now"' in told
@@ -231,10 +231,8 @@ def test_the_changes_of_a_store_that_was_renamed_or_moved_are_those_of_its_log()
     place = told.partition("\n")[0].removeprefix("id: ")
     other = "0:1@0~of-the-log-before"
     with pytest.raises(ChangesGoneError, match="in a log that was deleted, or moved"):
-        ChangeReader(spec, "app", cluster, other, from_beginning=True, clock=clock, log_of=named)
-    ChangeReader(
-        spec, "app", cluster, place, from_beginning=True, clock=clock, log_of=named
-    ).close()
+        ChangeFeed(spec, "app", cluster, other, from_beginning=True, clock=clock, log_of=named)
+    ChangeFeed(spec, "app", cluster, place, from_beginning=True, clock=clock, log_of=named).close()
 
 
 class Named(Serde[str]):
@@ -269,9 +267,7 @@ def test_headers_say_how_a_source_topic_is_read_and_nothing_about_a_changelog(
     cluster = FakeCluster({topic: 1})
     cluster.produce(topic, b"k", data, timestamp=1, headers=[("codec", b"utf-16")])
     clock = ManualClock()
-    reader = ChangeReader(
-        spec, "app", cluster, "", from_beginning=True, clock=clock, log_of=no_other
-    )
+    reader = ChangeFeed(spec, "app", cluster, "", from_beginning=True, clock=clock, log_of=no_other)
     told = reader.read().decode()
     reader.close()
     assert '"key":"k","value":"\u00e4"' in told

@@ -16,7 +16,7 @@ from logstate.contracts.errors import (
     RetriableError,
 )
 from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
-from logstate.kafka.faults import told_by, translate_error, underlying_code
+from logstate.kafka.faults import cause_of, translate_error, underlying_code
 
 CODES = {
     name: code
@@ -110,6 +110,6 @@ def test_what_made_a_consumer_unusable_is_read_from_its_text() -> None:
 
 def test_a_call_that_fails_and_does_not_say_why_means_that_the_client_is_unusable() -> None:
     lost = SystemError("<method 'flush'> returned NULL without setting an exception")
-    assert isinstance(translate_error(told_by(lost), "flushing"), FencedError)
+    assert isinstance(translate_error(cause_of(lost), "flushing"), FencedError)
     with pytest.raises(SystemError, match="another"):
-        told_by(SystemError("another one"))
+        cause_of(SystemError("another one"))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pydantic
 
-from logstate.contracts.compatibility import Change, Verdict
+from logstate.contracts.compatibility import SpecChange, Verdict
 from logstate.serdes import serde_of
 from logstate.serdes.compatibility import serde_changes
 from logstate.serdes.json_schema import MEANING
@@ -23,11 +23,11 @@ def described(spec: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(description))
 
 
-def changes(before: Any, now: Any, part: str = "value") -> list[Change]:
+def changes(before: Any, now: Any, part: str = "value") -> list[SpecChange]:
     return serde_changes("store 's'", part, described(before), described(now))
 
 
-def changes_since_an_earlier_version(spec: Any) -> list[Change]:
+def changes_since_an_earlier_version(spec: Any) -> list[SpecChange]:
     """What is found over a manifest without meanings, of a type that did not change."""
     now = described(spec)
     earlier = {name: told for name, told in now.items() if name != MEANING}

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import pytest
 
-from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.contracts.compatibility import SpecChange, Verdict, worst
 from logstate.serdes import json_of, json_schema_of
 from logstate.serdes.compatibility import serde_changes
 from logstate.serdes.json_schema import NAMES_OF_ITEMS, without_names
@@ -19,7 +19,7 @@ def of_fields(name: str, *fields: Any, **settings: Any) -> dict[str, Any]:
     return json_of(msgspec.defstruct(name, fields, frozen=True, **settings)).describe()
 
 
-def changes(stored: Any, declared: Any, part: str = "value") -> list[Change]:
+def changes(stored: Any, declared: Any, part: str = "value") -> list[SpecChange]:
     return serde_changes("store 's'", part, stored, declared)
 
 

@@ -11,7 +11,7 @@ import pytest
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.serdes import serde_of, upgradable
 from logstate.serdes.described import format_name, guessed, readable_decoder
-from logstate.serdes.described_keys import sought_key
+from logstate.serdes.described_keys import lookup_key
 from tests.logstate.serdes.formats import FORMATS, Format, Struct, StructRemoved
 
 ORDER = {"customer": "ada", "amount": 3, "note": "\N{WHITE SMILING FACE}"}
@@ -27,8 +27,8 @@ def test_what_any_serde_wrote_is_read_by_its_description_alone(one: Format) -> N
     serde = one.order()
     data = serde.serializer("orders", False)(one.make(**ORDER))
     assert readable_decoder(told(serde))(data) == ORDER
-    assert sought_key(json.dumps(ORDER), told(serde)).is_it(data)
-    assert not sought_key(json.dumps({**ORDER, "amount": 4}), told(serde)).is_it(data)
+    assert lookup_key(json.dumps(ORDER), told(serde)).is_it(data)
+    assert not lookup_key(json.dumps({**ORDER, "amount": 4}), told(serde)).is_it(data)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_scalars_are_read_and_typed_as_they_look(kind: Any, value: Any, text: st
     serde = serde_of(kind, what="k")
     data = serde.serializer("t", True)(value)
     assert readable_decoder(told(serde))(data) == value
-    assert sought_key(text, told(serde)).data == data
+    assert lookup_key(text, told(serde)).data == data
 
 
 def test_a_row_of_an_earlier_version_is_shown_as_it_is() -> None:
@@ -67,8 +67,8 @@ def test_what_nobody_described_is_guessed_at(data: bytes, format_: str, value: A
 
 
 def test_bytes_are_typed_as_text_or_as_digits() -> None:
-    assert sought_key("ada", None).data == b"ada"
-    assert sought_key("0x00ff", {"format": "bytes"}).data == b"\x00\xff"
+    assert lookup_key("ada", None).data == b"ada"
+    assert lookup_key("0x00ff", {"format": "bytes"}).data == b"\x00\xff"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_key_that_is_not_of_its_type_is_answered(
     text: str, description: Any, answer: str
 ) -> None:
     with pytest.raises(ConfigError, match=answer):
-        sought_key(text, description)
+        lookup_key(text, description)
 
 
 def test_a_format_is_named_with_its_type() -> None:
@@ -97,7 +97,7 @@ def test_a_format_is_named_with_its_type() -> None:
 
 
 def test_a_key_that_does_not_decode_is_not_the_one_that_is_looked_for() -> None:
-    of_json = sought_key('{"id":1}', {"format": "json"})
+    of_json = lookup_key('{"id":1}', {"format": "json"})
 
     assert [of_json.is_it(key) for key in (b"no document", b'{"id": 1}', b"\xff")] == [
         *(False, True, False),

@@ -13,11 +13,11 @@ from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
 from logstate.worker.active_call import ActiveCall, active_call
-from logstate.worker.slow_calls import Place, SlowCalls
+from logstate.worker.slow_calls import ProcessedRecord, SlowCalls
 from logstate.worker.watchdog import Watchdog
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send
 
-HERE = Place(7, "0_0", "in", 0, 42)
+HERE = ProcessedRecord(7, "0_0", "in", 0, 42)
 CALL = ActiveCall("enrich", "ask at app.py:12", "  File app.py, line 13, in ask")
 DEFAULTS = (300_000, 10_000)
 

@@ -6,7 +6,7 @@ from logstate.changelog.segment_offsets import SegmentOffsets
 from logstate.changelog.state import TaskState
 from logstate.changelog.stores.lru import LruStore
 from logstate.changelog.stores.segmented import SegmentedStore
-from logstate.changelog.stores.session import SessionStore
+from logstate.changelog.stores.session import TaskSessionStore
 from tests.simulation.large_cuts import LargeCuts
 from tests.simulation.planted.bug import Patch, bug, of_variant, rare_bug, scenario_bug
 from tests.simulation.planted.edit import edit
@@ -16,7 +16,7 @@ from tests.simulation.planted.edit import edit
 def a_merged_session_leaves_its_parts_in_the_log(patch: Patch) -> None:
     """Sessions that became one come back beside it after a restore."""
     old = "self._write(row_key, None, is_live=is_live)"
-    edit(patch, SessionStore, "remove", old, "is_live and self._put_rows({row_key: None})")
+    edit(patch, TaskSessionStore, "remove", old, "is_live and self._put_rows({row_key: None})")
 
 
 @rare_bug(of_variant("sources"))

@@ -7,8 +7,8 @@ from logstate.changelog.state import TaskState
 from logstate.changelog.stores.join_buffer import JoinBuffer
 from logstate.changelog.stores.segmented import SegmentedStore
 from logstate.changelog.stores.suppress_buffer import SuppressBuffer
-from logstate.changelog.stores.versioned import VersionedKeyValueStore, _Versions
-from logstate.changelog.stores.window import WindowStore
+from logstate.changelog.stores.versioned import TaskVersionedStore, _Versions
+from logstate.changelog.stores.window import TaskWindowStore
 from logstate.task.punctuation import Punctuations
 from tests.simulation.planted.bug import Patch, bug
 from tests.simulation.planted.edit import edit
@@ -43,7 +43,7 @@ def a_rolled_back_record_moves_the_clock_of_versioned_rows(patch: Patch) -> None
     """The clock that committed versions stand for is moved by a put, not by its commit."""
     old = "valid_to = _Versions("
     new = "self.restored.cell.time = max(self.restored.cell.time, timestamp); " + old
-    edit(patch, VersionedKeyValueStore, "_put", old, new)
+    edit(patch, TaskVersionedStore, "_put", old, new)
 
 
 @bug
@@ -68,7 +68,7 @@ def a_replay_of_what_waits_learns_no_sequence_number(patch: Patch) -> None:
 def a_replay_of_duplicates_learns_no_sequence_number(patch: Patch) -> None:
     """Where no cut names the number, the next row of a window replaces another."""
     old = "self._sequence.time = self.schema.times_of(records[-1][0])[1]"
-    edit(patch, WindowStore, "restore", old, "pass")
+    edit(patch, TaskWindowStore, "restore", old, "pass")
 
 
 @bug

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logstate.changelog.state import TaskState
 from logstate.changelog.stores import version_segment, versioned
-from logstate.changelog.stores.versioned import VersionedKeyValueStore, _Versions
+from logstate.changelog.stores.versioned import TaskVersionedStore, _Versions
 from logstate.changelog.stores.versioned_reads import VersionedReads
 from tests.simulation.histories import Histories
 from tests.simulation.planted.bug import Patch, scenario_bug
@@ -15,14 +15,14 @@ from tests.simulation.planted.edit import edit
 def a_version_as_old_as_the_history_is_not_restored(patch: Patch) -> None:
     """A restore leaves out what is exactly as old as the history."""
     old = "not restored.reaches(time)"
-    edit(patch, VersionedKeyValueStore, "restore", old, "not restored.reaches(time - 1)")
+    edit(patch, TaskVersionedStore, "restore", old, "not restored.reaches(time - 1)")
 
 
 @scenario_bug(Histories.of)
 def a_version_as_old_as_the_history_is_not_put(patch: Patch) -> None:
     """What is exactly as old as the history is dropped."""
     old = "segments.reaches(timestamp)"
-    edit(patch, VersionedKeyValueStore, "_put", old, "segments.reaches(timestamp - 1)")
+    edit(patch, TaskVersionedStore, "_put", old, "segments.reaches(timestamp - 1)")
 
 
 @scenario_bug(Histories.of)
@@ -36,7 +36,7 @@ def a_version_as_old_as_the_history_is_not_read(patch: Patch) -> None:
 def a_restore_measures_age_by_the_clock_of_the_cut(patch: Patch) -> None:
     """What was in time when it was written is too late for the clock the store has by now."""
     old = "restored = self.restored"
-    edit(patch, VersionedKeyValueStore, "restore", old, "restored = self.segments")
+    edit(patch, TaskVersionedStore, "restore", old, "restored = self.segments")
 
 
 @scenario_bug(Histories.of)
@@ -57,7 +57,7 @@ def the_clock_of_versioned_rows_is_that_of_now(patch: Patch) -> None:
 def expired_versions_stay_after_a_restore(patch: Patch) -> None:
     """A restore moves the clock and leaves the rows it expires."""
     old = "restored.advance(time, self._rows)"
-    edit(patch, VersionedKeyValueStore, "restore", old, "restored.cell.time = time")
+    edit(patch, TaskVersionedStore, "restore", old, "restored.cell.time = time")
 
 
 @scenario_bug(Histories.of)
@@ -71,7 +71,7 @@ def an_ended_version_lies_where_it_began(patch: Patch) -> None:
 def versions_are_merged_across_a_deletion(patch: Patch) -> None:
     """What was put before and after a deletion shares a place in the changelog."""
     old = "identity = key + _IDENTITY.pack(timestamp, self._deletions)"
-    edit(patch, VersionedKeyValueStore, "_log", old, "identity = key + _IDENTITY.pack(0, 0)")
+    edit(patch, TaskVersionedStore, "_log", old, "identity = key + _IDENTITY.pack(0, 0)")
 
 
 @scenario_bug(Histories.of)

@@ -43,7 +43,7 @@ class OneOperator:
         self.changelogs: dict[str, list[LoggedWrite]] = {}
         self.committed_clocks: Mapping[str, int] = {}
         self.committed_offset = -1
-        self.held_back: list[CommitBuffered] = []
+        self.commit_buffered: list[CommitBuffered] = []
         # Stores ask for their clocks while the state that keeps clocks is being built.
         self.state = TaskState.__new__(TaskState)
         self.state.__init__(  # type: ignore[misc]
@@ -73,7 +73,7 @@ class OneOperator:
 
     def commit(self) -> dict[str, Sequence[Any]]:
         """Emit what is held back and commit; returns what each store logs."""
-        while any(held.emit() for held in reversed(self.held_back)):
+        while any(held.emit() for held in reversed(self.commit_buffered)):
             pass
         changes = self.state.freeze()
         self.state.committed(changes, {})
@@ -99,18 +99,18 @@ class OneOperator:
         return new
 
     def discard(self) -> None:
-        for held in self.held_back:
+        for held in self.commit_buffered:
             held.discard()
         self.state.discard()
 
     def begin_journal(self) -> None:
         self.state.begin_journal()
-        for held in self.held_back:
+        for held in self.commit_buffered:
             held.begin_journal()
 
     def end_journal(self, *, rollback: bool) -> None:
         self.state.end_journal(rollback=rollback)
-        for held in self.held_back:
+        for held in self.commit_buffered:
             held.end_journal(rollback=rollback)
 
     # ------------------------------------------------------------------ TaskContext
@@ -143,7 +143,7 @@ class OneOperator:
         return f"app-{name}" if is_internal else name
 
     def before_commit(self, held: CommitBuffered) -> None:
-        self.held_back.append(held)
+        self.commit_buffered.append(held)
 
     def _enter(self, timestamp: int, headers: Headers) -> None:
         self.offset += 1

@@ -22,6 +22,6 @@ class AggregateNode(FoldNode):
     """One row per key."""
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        forward = self.held_back(task, forward)
+        forward = self.commit_buffered(task, forward)
         drop = null_dropper(task.dropper, self.name)
         return make_fold(self, task, forward, head=_HEAD, kind="key", drop=drop)

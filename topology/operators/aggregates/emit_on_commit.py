@@ -116,7 +116,7 @@ class BufferedUpdates:
                 else:
                     forward(key, new, old, timestamp, headers, is_latest)
             except Exception as exc:  # noqa: BLE001  user code
-                task.held_back_failed(exc, record)
+                task.commit_buffered_failed(exc, record)
         task.topic, task.partition, task.offset = place
         return True
 
@@ -194,7 +194,7 @@ def hold_rows_until_commit(
 
 def held_updates(task: TaskContext, store: StoreSpec) -> BufferedUpdates | None:
     """Return the buffered updates of ``store``; None before its buffering operator is compiled."""
-    for held in task.held_back:
+    for held in task.commit_buffered:
         if isinstance(held, BufferedUpdates) and held.store is store:
             return held
     return None

@@ -117,7 +117,7 @@ class FoldNode(MaterializedNode):
         waits = self.emit == "commit" and self.sends_old_values
         return held_updates(task, self.store) if waits else None
 
-    def held_back(self, task: TaskContext, forward: TableProcess) -> TableProcess:
+    def commit_buffered(self, task: TaskContext, forward: TableProcess) -> TableProcess:
         """Return the target of the results: ``forward``, or a buffer in front of it."""
         if self.emit != "commit" or self.is_cogrouped:
             return forward

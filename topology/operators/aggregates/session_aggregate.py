@@ -75,7 +75,7 @@ class SessionAggregateNode(FoldNode):
             observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
             wait = self.windows.gap_ms + self.windows.grace_ms
             return emitting_closed(update, observed, wait, self._compile_emission(task, forward))
-        forward = self.held_back(task, forward)
+        forward = self.commit_buffered(task, forward)
         if self.emit == "commit":
             held = _held_session(forward, with_headers=not self.store.with_headers)
             return self._compile_update(task, held)

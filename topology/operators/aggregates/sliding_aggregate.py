@@ -66,7 +66,7 @@ class SlidingAggregateNode(FoldNode):
         if self.emit == "close":
             emit_closed = self._compile_emission(task, forward)
         else:
-            publish = self.held_back(task, forward)
+            publish = self.commit_buffered(task, forward)
         update = _SlidingUpdate(task, self, publish)
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms

@@ -94,7 +94,7 @@ class WindowAggregateNode(FoldNode):
             process = self._compile_fold(task, observed, None)
             emit_closed = self._compile_emission(task, forward)
             return emitting_closed(process, observed, self.windows.grace_ms, emit_closed)
-        return self._compile_fold(task, observed, self.held_back(task, forward))
+        return self._compile_fold(task, observed, self.commit_buffered(task, forward))
 
     def _compile_fold(
         self, task: TaskContext, observed: TimeCell, forward: TableProcess | None

@@ -49,7 +49,7 @@ from logstate.topology.processor.processor_context import PunctuationKind
 _key_as_json = JsonSerde[Any]().unchecked_serializer(is_key=True)
 
 
-class Connections:
+class ConnectedStores:
     """The stores of a user's operator: by name, or declared with the operator."""
 
     def __init__(self, stores: str | StoreSpec | Iterable[str | StoreSpec]) -> None:
@@ -72,7 +72,7 @@ class ProcessNode(ProcessorNode):
     """``keeps_key``: process_values, whose results must have the key of their input."""
 
     supplier: Callable[[], Processor[Any, Any, Any, Any]]
-    connections: Connections
+    connections: ConnectedStores
     keeps_key: bool = False
     #: under which its schedules' due times are committed
     schedule_name: str
@@ -139,7 +139,7 @@ class OperatorContext:
         self,
         task: TaskContext,
         name: str,
-        connections: Connections,
+        connections: ConnectedStores,
         declared_at: str | None,
     ) -> None:
         self._task = task
@@ -274,7 +274,7 @@ class ForwardingContext(OperatorContext):
         self,
         task: TaskContext,
         name: str,
-        connections: Connections,
+        connections: ConnectedStores,
         declared_at: str | None,
         forward: Forward,
         children: Mapping[str, Process],

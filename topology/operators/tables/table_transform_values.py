@@ -13,7 +13,7 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.plain_functions import begin, end, made_by
-from logstate.topology.operators.streams.process import Connections, OperatorContext
+from logstate.topology.operators.streams.process import ConnectedStores, OperatorContext
 from logstate.topology.operators.tables.derived_tables import DerivedNode, DerivedRow
 from logstate.topology.processor.value_transformer import ValueTransformer
 
@@ -26,7 +26,7 @@ class TableTransformValuesNode(DerivedNode):
     first_lines = "task.timestamp, task.headers = timestamp, headers\n"
 
     supplier: Callable[[], ValueTransformer[Any, Any, Any]]
-    connections: Connections
+    connections: ConnectedStores
     schedule_name: str
 
     def __post_init__(self) -> None:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from logstate.app.instance.by_value import dumps, loads
-from logstate.app.instance.questions import Answers, CloseCursor, FetchNext, Part, Read, rows_of
+from logstate.app.instance.questions import (
+    CloseCursor,
+    FetchNext,
+    PartitionRead,
+    RowPage,
+    StoreServer,
+    rows_of,
+)
 from logstate.contracts.errors import StoreUnavailableError
 
 
@@ -37,7 +44,7 @@ class Process:
 
     def __init__(self) -> None:
         self.store = Numbers()
-        self.answers = Answers(lambda name, max_age, standbys: self.store)  # type: ignore[arg-type,return-value]
+        self.answers = StoreServer(lambda name, max_age, standbys: self.store)  # type: ignore[arg-type,return-value]
         self.asked: list[Any] = []
 
     def ask(self, store: str, question: Any) -> Any:
@@ -49,8 +56,8 @@ class Process:
         self.ask("", question)
 
     def read(self, name: str, *arguments: Any, **options: Any) -> Any:
-        found = self.ask("numbers", Read("numbers", 0, name, arguments, options))
-        return rows_of("numbers", found, self) if isinstance(found, Part) else found
+        found = self.ask("numbers", PartitionRead("numbers", 0, name, arguments, options))
+        return rows_of("numbers", found, self) if isinstance(found, RowPage) else found
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def test_a_value_comes_back_as_it_is(process: Process) -> None:
 
 def test_an_error_is_raised_where_it_is_asked(process: Process) -> None:
     with pytest.raises(StoreUnavailableError, match="partition 3 is elsewhere"):
-        process.ask("numbers", Read("numbers", 3, "get", (1,)))
+        process.ask("numbers", PartitionRead("numbers", 3, "get", (1,)))
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 30, 35])

@@ -11,7 +11,7 @@ import pytest
 
 from logstate.app.instance import restarts
 from logstate.app.instance.by_value import dumps
-from logstate.app.instance.questions import Answers
+from logstate.app.instance.questions import StoreServer
 from logstate.contracts.errors import StoreError
 from tests.logstate.app.instance.thread_process import Rig
 from tests.logstate.flows import counted
@@ -49,7 +49,7 @@ def test_an_answer_that_cannot_be_read_here_is_told_to_who_asked(
 ) -> None:
     store = rig.workers.store("counts", None)
     with monkeypatch.context() as odd:
-        odd.setattr(Answers, "to", lambda *_: Odd("v"))
+        odd.setattr(StoreServer, "to", lambda *_: Odd("v"))
         with pytest.raises(StoreError, match=r"'counts': what worker \d answered .* int\(\)"):
             store.get("k", partition=0)
     assert store.get("k", partition=0) is None

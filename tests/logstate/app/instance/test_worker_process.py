@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from logstate.app.instance.by_value import dumps, loads
-from logstate.app.instance.questions import Answers, FetchNext, Question, Read, rows_of
+from logstate.app.instance.questions import FetchNext, PartitionRead, Question, StoreServer, rows_of
 from logstate.app.instance.worker_process import WorkerProcess
 from logstate.contracts.errors import ConfigError, StoreError, StoreUnavailableError
 from tests.patience import PATIENCE_S
 
-ALL = Read("numbers", 0, "all")
+ALL = PartitionRead("numbers", 0, "all")
 
 
 class Endless:
@@ -42,7 +42,7 @@ class Process:
 
     def __init__(self) -> None:
         self.store = Endless()
-        self.answers = Answers(lambda name, max_age, standbys: self.store)  # type: ignore[arg-type,return-value]
+        self.answers = StoreServer(lambda name, max_age, standbys: self.store)  # type: ignore[arg-type,return-value]
         self.connection: Any = self
         self.worker = WorkerProcess(1, self)
         self.is_late = False
