@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS_MAX = 60.0
-MEGABYTES_MAX = {"broker": 100, "broker,java": 250}
+MEGABYTES_MAX = {"broker": 115, "broker,java": 250}
 
 
 @contextmanager

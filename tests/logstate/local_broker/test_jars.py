@@ -42,6 +42,8 @@ class Repository(ThreadingHTTPServer):
         """File names of the requested jars."""
         self.cuts = 0
         self.statuses: list[int] = []
+        self.overloaded: set[str] = set()
+        """File names of jars with the status 503."""
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def publish(self, one: Jar, content: bytes = CONTENT, sha1: bytes | None = None) -> None:
@@ -57,7 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.server.files.get(self.path)
         status = 200 if content is not None else 404
         if self.path.endswith(".jar"):
-            self.server.requests.append(self.path.rpartition("/")[2])
+            name = self.path.rpartition("/")[2]
+            self.server.requests.append(name)
+            status = 503 if name in self.server.overloaded else status
             status = self.server.statuses.pop(0) if self.server.statuses else status
         self.send_response(status)
         content = content if status == 200 and content is not None else b""
@@ -253,12 +257,12 @@ def test_one_missing_jar_ends_the_attempts_at_the_others(
     repository: Repository, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downloads, "_PAUSES_S", (PATIENCE_S,))
-    repository.publish(THING)
-    repository.statuses = [503, 503]
-    failing, waiting = jar("missing", b"small"), THING  # the larger one is asked for first
+    repository.overloaded = {"thing-1.0.jar"}
 
-    with pytest.raises(BrokerError, match=r"org\.example:(missing|thing):1\.0"):
-        jar_set("things", (waiting, failing), environ)
+    with pytest.raises(BrokerError, match=r"org\.example:missing:1\.0 .*404"):
+        jar_set("things", (THING, jar("missing", b"small")), environ)
+
+    assert repository.requests.count("thing-1.0.jar") <= 2  # one attempt
 
 
 def test_a_repository_that_refuses_connections_is_tried_again_and_named(
