@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from logstate.app import Application
 from logstate.changelog.offline.in_flight import check_is_drained
+from logstate.changelog.offline.logs import KafkaLogs
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
 from logstate.contracts.records import ProducedRecord, TopicPartition
@@ -135,7 +136,7 @@ class Story:
             partitions = [TopicPartition(topic, n) for n in range(count)]
             committed = committed_offsets(self.settings, self.prefix, partitions)
             try:
-                check_is_drained(self.settings, partitions, committed)
+                check_is_drained(KafkaLogs(self.settings), partitions, committed)
             except UpgradeError:
                 return False
         return True

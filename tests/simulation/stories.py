@@ -20,6 +20,7 @@ from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
 from tests.simulation.refused_results import RefusedResults
+from tests.simulation.reshards import Reshards
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
@@ -53,6 +54,7 @@ STORIES = {
     "partition_times": Story(PartitionTimes.of),
     "pauses": Story(Pauses.of),
     "refused_results": Story(RefusedResults.of),
+    "reshards": Story(Reshards.of),
     "slow_functions": Story(SlowFunctions.of),
     "slow_replay": Story(SlowReplay.of),
     "stale_copies": Story(StaleCopies.of),

@@ -24,6 +24,7 @@ from tests.simulation.pauses import Pauses
 from tests.simulation.planted.bug import BUGS, planted
 from tests.simulation.planted.table import search  # noqa: F401  its imports register the bugs
 from tests.simulation.refused_results import RefusedResults
+from tests.simulation.reshards import Reshards
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
@@ -165,6 +166,17 @@ def test_copies_that_fail_or_are_old_have_what_their_time_says_and_lose_nothing(
     assert totals["failed_copies"] >= 20
     assert totals["stopped_workers"] >= 20
     assert totals["compared_times"] >= 5_000
+
+
+def test_state_that_moves_by_attempts_that_die_is_that_of_an_application_that_never_moved() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(16), Reshards.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    for what in ("rows_of_totals", "rows_of_windows", "outputs_finals", "outputs_joined"):
+        assert totals[f"compared_{what}"] >= 100, what
+    for what in ("moves_killed", "moves_refused", "moves_failed", "starts_refused"):
+        assert totals[what] > 0, what
 
 
 @pytest.mark.slow

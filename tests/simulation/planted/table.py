@@ -38,6 +38,7 @@ from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     handler_bugs,
     held_output_bugs,
     membership_bugs,
+    move_bugs,
     overlap_bugs,
     production_bugs,
     replay_bugs,
