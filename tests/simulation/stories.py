@@ -11,6 +11,7 @@ from tests.simulation.damaged_blocks import DamagedBlocks
 from tests.simulation.dead_letters import DeadLetters
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.directories import Directories
+from tests.simulation.directory_claims import DirectoryClaims
 from tests.simulation.failed_ends import FailedEnds
 from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
@@ -41,6 +42,7 @@ class Story(NamedTuple):
 
 STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
+    "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
     "damaged_blocks": Story(DamagedBlocks.of),

@@ -13,6 +13,7 @@ from tests.simulation.damaged_blocks import DamagedBlocks
 from tests.simulation.dead_letters import DeadLetters
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.directories import Directories
+from tests.simulation.directory_claims import DirectoryClaims
 from tests.simulation.failed_ends import FailedEnds
 from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
@@ -176,6 +177,16 @@ def test_state_that_moves_by_attempts_that_die_is_that_of_an_application_that_ne
     for what in ("rows_of_totals", "rows_of_windows", "outputs_finals", "outputs_joined"):
         assert totals[f"compared_{what}"] >= 100, what
     for what in ("moves_killed", "moves_refused", "moves_failed", "starts_refused"):
+        assert totals[what] > 0, what
+
+
+def test_a_slot_has_one_holder_and_open_rows_stay_whatever_is_deleted() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(6), DirectoryClaims.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["compared_open_directories"] >= 1_000
+    for what in ("compared_claims", "noticed", "removed_rows", "deleted_files"):
         assert totals[what] > 0, what
 
 

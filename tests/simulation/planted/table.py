@@ -31,6 +31,7 @@ from logstate.testing.simulation.swarm import Swarm
 from tests.simulation.campaign import Outcome, run_seeds
 from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     buffer_bugs,
+    claim_bugs,
     clock_bugs,
     commit_bugs,
     directory_bugs,
