@@ -6,9 +6,11 @@ cuts of later ones are closer and closer, and the cut of the last one is the cut
 
 Why it is exact: compaction removes a record in favour of a newer one of its key. Whatever a round
 did not find any more had been superseded by something that was there already, so a later round has
-it, up to the last cut. What remains is what the last round reads: seconds of a log. It is the last
-only if it took less than a cleaner needs to write, close, and clean a segment, and if no more than
-the marks of transactions are missing in it. Else another round follows.
+it, if its cut reaches that far: the end of the log after the round in which records were missing.
+(The newest commit that a coordinator tells may be behind what the log holds.) What remains is what
+the last round reads: seconds of a log. It is the last only if it took less than a cleaner needs to
+write, close, and clean a segment, and if no more than the marks of transactions are missing in it.
+Else another round follows.
 
 Nothing is asked of the cleaner's settings. ``min.compaction.lag.ms`` compares event times with the
 wall clock, so it protects nothing that was processed again.
@@ -51,6 +53,8 @@ class CutCopies:
         self._topics = topics
         self._positions: dict[TopicPartition, int] = {}
         self._copied: dict[TopicPartition, int] = {}
+        #: where the log ended when records were found to be missing: the cut must reach that
+        self._needed: dict[TopicPartition, int] = {}
         self._lock = threading.Lock()
 
     def follow(
@@ -111,7 +115,20 @@ class CutCopies:
             expected = (records[-1].offset() or 0) + 1
             self._write(log, records)
         self._positions[log] = end
-        return is_untouched and end <= expected + 1
+        if not is_untouched or end > expected + 1:
+            self._needed[log] = self._stable_end(log)
+            return False
+        return end >= self._needed.get(log, 0) or not self._has_records(log, end)
+
+    def _stable_end(self, log: TopicPartition) -> int:
+        end: int = log_reader().log_bounds(self._config, [log])[log].stable_end
+        return end
+
+    def _has_records(self, log: TopicPartition, start: int) -> bool:
+        """Whether there is more than marks of transactions, and what was aborted."""
+        read = log_reader().read_partition
+        end = self._stable_end(log)
+        return any(read(self._config, log, start=start, end=end, may_skip=True))
 
     def _write(self, log: TopicPartition, records: list[FetchedRecord]) -> None:
         topic = self._topics[log.topic]

@@ -17,6 +17,7 @@ from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
 from tests.simulation.histories import Histories
 from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.named_cuts import NamedCuts
 from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
@@ -52,6 +53,7 @@ STORIES = {
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
     "large_cuts": Story(LargeCuts.of),
+    "named_cuts": Story(NamedCuts.of),
     "overtaken_tables": Story(OvertakenTables.of),
     "partition_times": Story(PartitionTimes.of),
     "pauses": Story(Pauses.of),

@@ -31,6 +31,9 @@ QUICK = (
     "a_slot_is_held_by_its_lock_file_alone",
     "a_deleted_lock_file_is_not_made_again",
     "a_directory_counts_as_used_by_its_own_worker_only",
+    "a_cut_is_the_end_of_the_log",
+    "the_claim_of_a_cut_stays_when_it_is_complete",
+    "the_copies_of_a_cut_expire",
 )
 
 

@@ -19,6 +19,7 @@ from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
 from tests.simulation.histories import Histories
 from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.named_cuts import NamedCuts
 from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
@@ -187,6 +188,17 @@ def test_a_slot_has_one_holder_and_open_rows_stay_whatever_is_deleted() -> None:
         totals += outcome.counters
     assert totals["compared_open_directories"] >= 1_000
     for what in ("compared_claims", "noticed", "removed_rows", "deleted_files"):
+        assert totals[what] > 0, what
+
+
+def test_a_named_cut_has_the_rows_of_its_commits_whatever_happened_while_it_was_made() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(6), NamedCuts.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["compared_rows_of_cuts"] >= 500
+    assert totals["compared_commits_of_cuts"] >= 50
+    for what in ("cuts_made", "cuts_deleted", "cuts_whose_maker_died"):
         assert totals[what] > 0, what
 
 

@@ -34,6 +34,7 @@ from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     claim_bugs,
     clock_bugs,
     commit_bugs,
+    cut_bugs,
     directory_bugs,
     expiry_bugs,
     handler_bugs,
