@@ -181,8 +181,11 @@ class StateDirectory:
         return path, use(lambda: self.task_path(task_id))
 
     def tasks(self) -> list[TaskId]:
-        """Return the tasks that have a directory here, regardless of its current user."""
-        names = (entry.name for entry in self.path.iterdir() if entry.is_dir())
+        """Return the tasks that have a directory here, used or not; none if it was deleted."""
+        try:
+            names = [entry.name for entry in self.path.iterdir() if entry.is_dir()]
+        except FileNotFoundError:
+            return []  # `check` reports it
         return sorted(TaskId.parse(name) for name in names if _TASK.fullmatch(name))
 
     def delete_task(self, task_id: TaskId) -> None:

@@ -5,10 +5,12 @@ the previous round up to that cut, committed records only. The first round takes
 is; later rounds are shorter and shorter, and the cut of the last round is the one that is kept.
 
 Why it is exact: compaction removes a record in favor of a newer record of its key. A record that a
-round did not find was superseded by one that was in the log already, so a later round, up to the
-last cut, copies that one. What remains is the range of the last round: seconds of a log. A round is
-the last only if it took less time than the log cleaner needs to write, close and clean a segment,
-and if it misses no offsets except transaction markers. Otherwise another round follows.
+round did not find was superseded by one that was in the log already, so a later round copies that
+one, if its cut reaches far enough: to the end that the log had after the round in which records
+were missing. (The newest commit that a coordinator returns may be behind the log.) What remains is
+the range of the last round: seconds of a log. A round is the last only if it took less time than
+the log cleaner needs to write, close and clean a segment, and if it misses no offsets except
+transaction markers. Otherwise another round follows.
 
 The settings of the log cleaner do not matter. ``min.compaction.lag.ms`` compares event times with
 the wall clock, so it does not protect reprocessed records.
@@ -51,6 +53,8 @@ class CutCopies:
         self._topics = topics
         self._positions: dict[TopicPartition, int] = {}
         self._copied: dict[TopicPartition, int] = {}
+        #: where the log ended when records were found to be missing: the cut must reach that
+        self._needed: dict[TopicPartition, int] = {}
         self._lock = threading.Lock()
 
     def follow(
@@ -111,7 +115,20 @@ class CutCopies:
             expected = (records[-1].offset() or 0) + 1
             self._write(log, records)
         self._positions[log] = end
-        return is_untouched and end <= expected + 1
+        if not is_untouched or end > expected + 1:
+            self._needed[log] = self._stable_end(log)
+            return False
+        return end >= self._needed.get(log, 0) or not self._has_records(log, end)
+
+    def _stable_end(self, log: TopicPartition) -> int:
+        end: int = log_reader().log_bounds(self._config, [log])[log].stable_end
+        return end
+
+    def _has_records(self, log: TopicPartition, start: int) -> bool:
+        """Whether there is more than marks of transactions, and what was aborted."""
+        read = log_reader().read_partition
+        end = self._stable_end(log)
+        return any(read(self._config, log, start=start, end=end, may_skip=True))
 
     def _write(self, log: TopicPartition, records: list[FetchedRecord]) -> None:
         topic = self._topics[log.topic]

@@ -108,7 +108,7 @@ def open_backfill(
     application_id: str, bootstrap: str, config: Mapping[str, Any] | None
 ) -> StoppedApplication:
     """Open the application, with the longest transactions that brokers allow by default."""
-    return StoppedApplication(
+    return StoppedApplication.on_brokers(
         application_id, bootstrap, config, timeout_ms=_TRANSACTION_TIMEOUT_MS, tells=True
     )
 

@@ -6,50 +6,44 @@ A record written for the old partitions would reach a task that does not have th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from logstate.admin.logs import Logs
 from logstate.contracts.clients import Committed
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.kafka.producer import murmur2_partition
 
 #: records to check of an input that was never read: nothing was counted yet, so a sample suffices
 _LOOK = 10_000
 
-Settings = Mapping[str, Any]
 Offsets = Mapping[TopicPartition, Committed]
 
 
-def check_is_drained(
-    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
-) -> None:
+def check_is_drained(logs: Logs, partitions: Sequence[TopicPartition], committed: Offsets) -> None:
     """Raises UpgradeError if a repartition topic holds a record that was not read."""
     so = (
         "they are in the partitions that the old tasks read. Start the application with its"
         " previous topology and inputs, stop it when `logstate lag` shows no lag, and try again."
         " (Let it read everything before its inputs are extended: it does not start after that.)"
     )
-    _check_first_unread(settings, partitions, committed, f": {so}")
+    _check_first_unread(logs, partitions, committed, f": {so}")
 
 
-def check_was_read(
-    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
-) -> None:
+def check_was_read(logs: Logs, partitions: Sequence[TopicPartition], committed: Offsets) -> None:
     """Raises UpgradeError if an input that the topology dropped was not read to its end."""
     so = (
         "the topology no longer reads this topic: they would be lost. Stop its producers, let the"
         " application read it to its end, and try again."
     )
-    _check_first_unread(settings, partitions, committed, f", and {so}")
+    _check_first_unread(logs, partitions, committed, f", and {so}")
 
 
 def check_inputs(
-    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets, count: int
+    logs: Logs, partitions: Sequence[TopicPartition], committed: Offsets, count: int
 ) -> None:
     """Raises UpgradeError if an input that is still read holds a record of another partition."""
     for tp in partitions:
-        for record in _misplaced(settings, tp, _position(committed, tp), count):
+        for record in _misplaced(logs, tp, _position(committed, tp), count):
             key, place = record.key(), murmur2_partition(record.key(), count)
             raise UpgradeError(
                 f"{tp}, offset {record.offset()}: the record of key {key!r} was not processed yet,"
@@ -63,9 +57,9 @@ def check_inputs(
 
 
 def _misplaced(
-    settings: Settings, partition: TopicPartition, position: int | None, count: int
+    logs: Logs, partition: TopicPartition, position: int | None, count: int
 ) -> Iterator[FetchedRecord]:
-    for at, record in enumerate(_unread(settings, partition, position)):
+    for at, record in enumerate(_unread(logs, partition, position)):
         if position is None and at >= _LOOK:
             return
         key = record.key()
@@ -74,10 +68,10 @@ def _misplaced(
 
 
 def _check_first_unread(
-    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets, so: str
+    logs: Logs, partitions: Sequence[TopicPartition], committed: Offsets, so: str
 ) -> None:
     for tp in partitions:
-        for record in _unread(settings, tp, _position(committed, tp)):
+        for record in _unread(logs, tp, _position(committed, tp)):
             raise UpgradeError(
                 f"{tp} holds records that were not processed, from offset {record.offset()} on{so}"
                 " Nothing was changed"
@@ -89,12 +83,8 @@ def _position(committed: Offsets, partition: TopicPartition) -> int | None:
     return None if found is None else found.offset
 
 
-def _unread(
-    settings: Settings, partition: TopicPartition, position: int | None
-) -> Iterator[FetchedRecord]:
-    bounds = log_bounds(settings, [partition])[partition]
+def _unread(logs: Logs, partition: TopicPartition, position: int | None) -> Iterator[FetchedRecord]:
+    bounds = logs.bounds([partition])[partition]
     start = bounds.start if position is None else max(position, bounds.start)
-    for batch in read_partition(
-        settings, partition, start=start, end=bounds.stable_end, may_skip=True
-    ):
+    for batch in logs.read(partition, start, bounds.stable_end):
         yield from batch

@@ -100,8 +100,8 @@ def reshard(
     that do not exist; ConfigError for a count that the inputs do not have. In each case nothing
     was changed.
     """
-    with StoppedApplication(application_id, bootstrap, config) as application:
-        return _Resharding(
+    with StoppedApplication.on_brokers(application_id, bootstrap, config) as application:
+        return Resharding(
             application, topology, begin, replication_factor, topic_config or {}, on_step
         ).run(partitions, keep_old=keep_old)
 
@@ -114,17 +114,24 @@ def abandon(
     Delete the topics that the move had created, and return their names. Does nothing if there is
     no mark. Raises as :func:`reshard` does.
     """
-    with StoppedApplication(application_id, bootstrap, config) as application:
-        stored, _ = application.stored()
-        topics = tuple(stored.get(_TOPICS, ()))
-        application.admin.delete_topics(topics)
-        if _SINCE in stored:
-            application.write_manifest(without_mark(stored))
-        return topics
+    with StoppedApplication.on_brokers(application_id, bootstrap, config) as application:
+        return without_move(application)
+
+
+def without_move(application: StoppedApplication) -> tuple[str, ...]:
+    """Abandon a move as :func:`abandon` does, for an application that the caller has opened."""
+    stored, _ = application.stored()
+    topics = tuple(stored.get(_TOPICS, ()))
+    application.admin.delete_topics(topics)
+    if _SINCE in stored:
+        application.write_manifest(without_mark(stored))
+    return topics
 
 
 @dataclass(frozen=True)
-class _Resharding:
+class Resharding:
+    """A move that is carried out by :meth:`run`; the arguments are those of :func:`reshard`."""
+
     application: StoppedApplication
     topology: Topology
     begin: Begin
@@ -132,7 +139,8 @@ class _Resharding:
     topic_config: Mapping[str, str]
     on_step: Callable[[str], None]
 
-    def run(self, partitions: int, *, keep_old: bool) -> Resharded:
+    def run(self, partitions: int, *, keep_old: bool = False) -> Resharded:
+        """Move the rows and offsets; see :func:`reshard`."""
         application, admin = self.application, self.application.admin
         marked, cut_records = application.stored()
         _check_is_not_reset(marked)
@@ -196,15 +204,15 @@ class _Resharding:
             tp for partitions in of.values() for tp in partitions
         )
         self.on_step("look for records in flight")
-        settings = self.application.settings
+        logs = self.application.logs
         for name in moves.drained:
-            check_is_drained(settings, of.get(name, []), committed)
+            check_is_drained(logs, of.get(name, []), committed)
         for name in moves.left:
-            check_was_read(settings, of.get(name, []), committed)
+            check_was_read(logs, of.get(name, []), committed)
         for task in moves.tasks:
             sources = set(moves.plan.source_topics(task.sub_topology))
             for name in sorted(sources - moves.plan.repartition_topics):
-                check_inputs(settings, of[name], committed, task.after)
+                check_inputs(logs, of[name], committed, task.after)
         return committed
 
     def _described_before(self, moves: Moves) -> dict[str, TopicDescription]:
@@ -260,11 +268,11 @@ class _Resharding:
 
     def _copy(self, copies: RowCopies, partitions: int) -> int:
         """Copy the rows of a store, in transactions of some size; return the number of records."""
-        settings = self.application.settings
+        logs = self.application.logs
         if copies.is_merged:
-            return self._append(copies.source, copies.of_all_partitions(settings))
+            return self._append(copies.source, copies.of_all_partitions(logs))
         return sum(
-            self._append(f"{copies.source}-{one}", copies.of_partition(settings, one))
+            self._append(f"{copies.source}-{one}", copies.of_partition(logs, one))
             for one in range(partitions)
         )
 

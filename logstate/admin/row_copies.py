@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
+from logstate.admin.logs import Logs
 from logstate.changelog.cut import UNKNOWN_TIME_MS
 from logstate.contracts.changelog_keys import layout_of
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, ProducedFields, TopicPartition
 from logstate.contracts.windowed_keys import session_times, start_of_window
-from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.kafka.producer import murmur2_partition
 from logstate.topics.merged_clocks import emitted_clock
 from logstate.topics.row_places import format_of, key_part, with_place_of_left
@@ -62,37 +62,34 @@ class RowCopies:
         #: whether the partitions have to be copied together
         self.is_merged = kind == "versioned"
 
-    def of_all_partitions(self, settings: Mapping[str, Any]) -> Iterator[list[ProducedFields]]:
+    def of_all_partitions(self, logs: Logs) -> Iterator[list[ProducedFields]]:
         """Return the records of all old partitions, by the newest version that each has reached."""
         before = self._move.before
         kib = max(_FETCHED_KIB // before, _LEAST_KIB)
-        smaller = {**settings, "queued.max.messages.kbytes": kib}
-        merged = merge(*(self._by_clock(smaller, n) for n in range(before)), key=itemgetter(0))
+        merged = merge(*(self._by_clock(logs, n, kib) for n in range(before)), key=itemgetter(0))
         copies = map(itemgetter(1), merged)
         while batch := list(islice(copies, _BATCH)):
             yield batch
 
     def _by_clock(
-        self, settings: Mapping[str, Any], partition: int
+        self, logs: Logs, partition: int, queue_kib: int
     ) -> Iterator[tuple[int, ProducedFields]]:
         """Return the versions that a restore of the partition accepts, each with the next clock."""
         history_ms, clock_ms = self._move.spec.history_ms or 0, UNKNOWN_TIME_MS
-        for copy in chain.from_iterable(self.of_partition(settings, partition)):
+        for copy in chain.from_iterable(self.of_partition(logs, partition, queue_kib)):
             time_ms = max(copy[4], 0)
             if time_ms >= clock_ms - history_ms:
                 clock_ms = max(clock_ms, time_ms)
                 yield clock_ms, copy
 
     def of_partition(
-        self, settings: Mapping[str, Any], partition: int
+        self, logs: Logs, partition: int, queue_kib: int | None = None
     ) -> Iterator[list[ProducedFields]]:
         """Return the records of an old partition, as they are written, in batches."""
         source = TopicPartition(self._move.source, partition)
-        bounds = log_bounds(settings, [source])[source]
+        bounds = logs.bounds([source])[source]
         was_sent = self._sent_early(partition)
-        for batch in read_partition(
-            settings, source, start=bounds.start, end=bounds.end, may_skip=True
-        ):
+        for batch in logs.read(source, bounds.start, bounds.end, queue_kib=queue_kib):
             copies = []
             for record in batch:
                 if was_sent is not None and was_sent(record.key()):

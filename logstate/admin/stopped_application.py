@@ -5,6 +5,10 @@ new attempt fences an earlier one that died or is suspended. The consumer group 
 members. The brokers check that (``commit_without_members``) before anything is written, and again
 before the end of the transaction that hands the new state over.
 
+A producer whose transaction ended slowly begins no other transaction: brokers before
+transaction.version 2 (KIP-890) let a late copy of the request end the next transaction. It is not
+replaced by a new producer either, because that would fence an attempt that began later.
+
 Offsets and their metadata are read only when no transaction can change them any more. If a killed
 instance left a transaction open, the brokers abort it after its timeout.
 """
@@ -21,12 +25,13 @@ import msgspec
 
 from logstate.admin.handover import check_group_is_empty
 from logstate.admin.handover_of_tasks import Begin
+from logstate.admin.logs import KafkaLogs, Logs
 from logstate.admin.reset import offsets_of_target
 from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key, decode_cut
 from logstate.changelog.stored_manifest import check_topics_are_own, decode_manifest
-from logstate.contracts.clients import Committed, TransactionalProducer, run_steps
-from logstate.contracts.clock import SystemClock
+from logstate.contracts.clients import Cluster, Committed, TransactionalProducer, run_steps
+from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     BrokerError,
@@ -38,7 +43,6 @@ from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, T
 from logstate.contracts.topic_names import cuts_topic, offline_transactional_id
 from logstate.directory.instance_info import describe_instances
 from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.log_reader import latest_values, log_bounds
 from logstate.task.task_commit import clocks_of_streams
 from logstate.topics.manifest_changes import Manifest
 
@@ -55,20 +59,37 @@ class StoppedApplication:
     def __init__(
         self,
         application_id: str,
+        cluster: Cluster,
+        logs: Logs,
+        *,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """``sleep`` lets seconds pass on ``clock`` (by default the machine's)."""
+        self.application_id = application_id
+        self.cluster = cluster
+        self.logs = logs
+        self.admin = self.cluster.admin()
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._producer: TransactionalProducer | None = None
+
+    @classmethod
+    def on_brokers(
+        cls,
+        application_id: str,
         bootstrap: str,
         config: Mapping[str, Any] | None = None,
         *,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         tells: bool = False,
-    ) -> None:
+    ) -> Self:
         """``timeout_ms``: of its transactions; ``tells``: whether these report positions."""
-        self.application_id = application_id
-        self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **(config or {})}
-        self.cluster = KafkaCluster(
+        cluster = KafkaCluster(
             bootstrap, config, transaction_timeout_ms=timeout_ms, reports_positions=tells
         )
-        self.admin = self.cluster.admin()
-        self._producer: TransactionalProducer | None = None
+        logs = KafkaLogs({"bootstrap.servers": bootstrap, **(config or {})})
+        return cls(application_id, cluster, logs)
 
     def __enter__(self) -> Self:
         cuts = cuts_topic(self.application_id)
@@ -111,7 +132,7 @@ class StoppedApplication:
         try:
             run_steps(check_group_is_empty(self.admin, self.application_id))
         except MembersLiveError as error:
-            seen = describe_instances(self.application_id, self.cluster, self.admin, SystemClock())
+            seen = describe_instances(self.application_id, self.cluster, self.admin, self._clock)
             names = ", ".join(repr(one.entry.instance) for one in seen if one.is_alive)
             if not names:
                 raise
@@ -132,7 +153,7 @@ class StoppedApplication:
         applications as its own: an operation deletes and writes the topics that it lists.
         """
         partition = TopicPartition(cuts_topic(self.application_id), 0)
-        records = latest_values(self.settings, partition, waits=True)
+        records = self.logs.latest_values(partition)
         if MANIFEST_KEY not in records:
             raise self.never_ran()
         stored = decode_manifest(records[MANIFEST_KEY], self.application_id)
@@ -142,36 +163,36 @@ class StoppedApplication:
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
         """Return what the group has committed, once no open transaction can change it."""
         consumer = self.cluster.group_consumer(group_id=self.application_id, instance_id=None)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline_ms = self._clock.monotonic_ms() + _PATIENCE_S * 1_000
         wanted = sorted(set(partitions))
         try:
             while True:
                 try:
                     return consumer.committed(wanted, _ASK_S) if wanted else {}
                 except RetriableError:
-                    if time.monotonic() > deadline:
+                    if self._clock.monotonic_ms() > deadline_ms:
                         raise
+                self._sleep(_PAUSE_S)
         finally:
             consumer.close()
 
     def wait_until_decided(self, partition: TopicPartition) -> None:
         """Wait until no transaction is open in a log; a dead instance's ends with its timeout."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline_ms = self._clock.monotonic_ms() + _PATIENCE_S * 1_000
         while True:
-            bounds = log_bounds(self.settings, [partition])[partition]
+            bounds = self.logs.bounds([partition])[partition]
             if bounds.stable_end >= bounds.end:
                 return
-            if time.monotonic() > deadline:
+            if self._clock.monotonic_ms() > deadline_ms:
                 raise RetriableError(
                     f"a transaction has been open in {partition} at offset {bounds.stable_end} for"
                     f" {_PATIENCE_S:.0f} s: is a producer still running? Retry when it has ended"
                 )
-            time.sleep(_PAUSE_S)
+            self._sleep(_PAUSE_S)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the ends of logs to which no process writes."""
-        bounds = log_bounds(self.settings, list(partitions))
-        return {tp: one.end for tp, one in bounds.items()}
+        return {tp: one.end for tp, one in self.logs.bounds(partitions).items()}
 
     def input_begins(
         self, partitions: Sequence[TopicPartition], begin: Begin
@@ -200,6 +221,13 @@ class StoppedApplication:
 
     def _committed_whole(self, write: Callable[[TransactionalProducer], None]) -> None:
         producer = self.producer
+        if producer.is_suspect():
+            raise RetriableError(
+                f"the end of a transaction of {offline_transactional_id(self.application_id)!r} was"
+                " requested twice, or took long. A late copy of the request could commit the next"
+                " transaction before it is complete, so nothing else is written. Check the load of"
+                " the brokers and the network, and run the command again"
+            )
         producer.begin()
         try:
             write(producer)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from logstate.changelog.cut import decode_cut
 from logstate.contracts.clients import Admin, Committed, Step, Steps
-from logstate.contracts.compatibility import SpecChange, MigrationOptions, Verdict
+from logstate.contracts.compatibility import MigrationOptions, SpecChange, Verdict
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
 from logstate.topics.bound_plan import BoundPlan

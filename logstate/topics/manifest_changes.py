@@ -13,8 +13,8 @@ from typing import Any
 from logstate.changelog.store_fingerprint import store_changes
 from logstate.contracts.compatibility import (
     NOTHING_DECIDED,
-    SpecChange,
     MigrationOptions,
+    SpecChange,
     Verdict,
 )
 from logstate.serdes.compatibility import serde_changes

@@ -9,8 +9,8 @@ from typing import Any
 from logstate.contracts.clients import Admin, Step, Steps, TopicDescription
 from logstate.contracts.compatibility import (
     NOTHING_DECIDED,
-    SpecChange,
     MigrationOptions,
+    SpecChange,
     Verdict,
     worst,
 )

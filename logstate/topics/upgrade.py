@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from logstate.changelog.stored_manifest import NEWEST_VERSION, VERSION, check_topics_are_own
-from logstate.contracts.compatibility import SpecChange, MigrationOptions, Verdict, worst
+from logstate.contracts.compatibility import MigrationOptions, SpecChange, Verdict, worst
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.manifest import content, manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -373,3 +374,11 @@ def test_a_slot_whose_lock_was_deleted_keeps_the_tasks_from_being_deleted(tmp_pa
             other.delete_tasks()
         other.close()
         assert task.is_dir()
+
+
+def test_a_directory_that_was_deleted_has_no_tasks(tmp_path: Path) -> None:
+    """Who looks for unused rows fails for that as little as for an empty directory."""
+    with StateDirectory(tmp_path, "shop") as directory:
+        directory.task_path(TaskId(0, 0))
+        shutil.rmtree(directory.path)
+        assert directory.tasks() == []

@@ -14,6 +14,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from logstate.admin.in_flight import check_is_drained
+from logstate.admin.logs import KafkaLogs
 from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
@@ -135,7 +136,7 @@ class Story:
             partitions = [TopicPartition(topic, n) for n in range(count)]
             committed = committed_offsets(self.settings, self.prefix, partitions)
             try:
-                check_is_drained(self.settings, partitions, committed)
+                check_is_drained(KafkaLogs(self.settings), partitions, committed)
             except UpgradeError:
                 return False
         return True

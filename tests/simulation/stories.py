@@ -11,15 +11,18 @@ from tests.simulation.damaged_blocks import DamagedBlocks
 from tests.simulation.dead_letters import DeadLetters
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.directories import Directories
+from tests.simulation.directory_claims import DirectoryClaims
 from tests.simulation.failed_ends import FailedEnds
 from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
 from tests.simulation.histories import Histories
 from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.named_cuts import NamedCuts
 from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
 from tests.simulation.refused_results import RefusedResults
+from tests.simulation.reshards import Reshards
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
@@ -40,6 +43,7 @@ class Story(NamedTuple):
 
 STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
+    "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
     "damaged_blocks": Story(DamagedBlocks.of),
@@ -49,10 +53,12 @@ STORIES = {
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
     "large_cuts": Story(LargeCuts.of),
+    "named_cuts": Story(NamedCuts.of),
     "overtaken_tables": Story(OvertakenTables.of),
     "partition_times": Story(PartitionTimes.of),
     "pauses": Story(Pauses.of),
     "refused_results": Story(RefusedResults.of),
+    "reshards": Story(Reshards.of),
     "slow_functions": Story(SlowFunctions.of),
     "slow_replay": Story(SlowReplay.of),
     "stale_copies": Story(StaleCopies.of),

@@ -25,6 +25,15 @@ QUICK = (
     "rows_are_written_before_the_commit",
     "clocks_of_operators_are_forgotten",
     "due_times_are_forgotten",
+    "a_move_goes_on_with_a_producer_whose_commit_may_come_twice",
+    "a_handover_is_two_transactions",
+    "a_move_copies_final_results_that_were_sent",
+    "a_slot_is_held_by_its_lock_file_alone",
+    "a_deleted_lock_file_is_not_made_again",
+    "a_directory_counts_as_used_by_its_own_worker_only",
+    "a_cut_is_the_end_of_the_log",
+    "the_claim_of_a_cut_stays_when_it_is_complete",
+    "the_copies_of_a_cut_expire",
 )
 
 

@@ -13,17 +13,20 @@ from tests.simulation.damaged_blocks import DamagedBlocks
 from tests.simulation.dead_letters import DeadLetters
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.directories import Directories
+from tests.simulation.directory_claims import DirectoryClaims
 from tests.simulation.failed_ends import FailedEnds
 from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
 from tests.simulation.histories import Histories
 from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.named_cuts import NamedCuts
 from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
 from tests.simulation.planted.bug import BUGS, planted
 from tests.simulation.planted.table import search  # noqa: F401  its imports register the bugs
 from tests.simulation.refused_results import RefusedResults
+from tests.simulation.reshards import Reshards
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
@@ -158,6 +161,38 @@ def test_copies_that_fail_or_are_old_have_what_their_time_says_and_lose_nothing(
     assert totals["failed_copies"] >= 20
     assert totals["stopped_workers"] >= 20
     assert totals["compared_times"] >= 5_000
+
+
+def test_state_that_moves_by_attempts_that_die_is_that_of_an_application_that_never_moved() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(16), Reshards.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    for what in ("rows_of_totals", "rows_of_windows", "outputs_finals", "outputs_joined"):
+        assert totals[f"compared_{what}"] >= 100, what
+    for what in ("moves_killed", "moves_refused", "moves_failed", "starts_refused"):
+        assert totals[what] > 0, what
+
+
+def test_a_slot_has_one_holder_and_open_rows_stay_whatever_is_deleted() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(6), DirectoryClaims.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["compared_open_directories"] >= 1_000
+    for what in ("compared_claims", "noticed", "removed_rows", "deleted_files"):
+        assert totals[what] > 0, what
+
+
+def test_a_named_cut_has_the_rows_of_its_commits_whatever_happened_while_it_was_made() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(6), NamedCuts.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["compared_rows_of_cuts"] >= 500
+    assert totals["compared_commits_of_cuts"] >= 50
+    for what in ("cuts_made", "cuts_deleted", "cuts_whose_maker_died"):
+        assert totals[what] > 0, what
 
 
 @pytest.mark.slow

@@ -177,7 +177,12 @@ class Group:
     # ------------------------------------------------------------------ fencing
 
     def check_member(self, member_id: str, epoch: int) -> None:
-        """Check a transaction's offsets; raise AbortableError."""
+        """What a transaction's offsets are checked for; raises AbortableError.
+
+        As in Kafka, a consumer that never joined commits without an id, and is not checked.
+        """
+        if not member_id and epoch == -1:
+            return
         member = self.members.get(member_id)
         if member is None:
             raise AbortableError(

@@ -61,6 +61,9 @@ class Schedule(ABC):
         partitions: of each topic that the application reads.
     """
 
+    #: what runs the workers
+    slot_class: type[Slot] = Slot
+
     def __init__(
         self,
         swarm: Swarm,
@@ -141,7 +144,9 @@ class Schedule(ABC):
             purge_interval_ms=swarm.purge_interval_ms,
             aborts_max=1_000,
         )
-        return Slot(number, self.cluster, self.topology, config, self.clock, self.counters)
+        return self.slot_class(
+            number, self.cluster, self.topology, config, self.clock, self.counters
+        )
 
     # ------------------------------------------------------------------ the phases
 

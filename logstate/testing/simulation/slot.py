@@ -381,6 +381,7 @@ class Slot:
             open_state=open_state,
             global_stores=globals_.stores,
             partition_counts=plan.partition_counts,
+            moved_topics=plan.moved_topics,
             error_handlers=self._handlers,
             initialises=False,
         )

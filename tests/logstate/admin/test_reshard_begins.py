@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from logstate import StreamsBuilder
-from logstate.admin.reshard import _Resharding
+from logstate.admin.reshard import Resharding
 from logstate.admin.stopped_application import StoppedApplication
 from logstate.changelog.cut import UNKNOWN_TIME_MS, Cut, decode_cut, encode_cut
 from logstate.contracts.clients import Committed, run_steps
@@ -17,17 +17,7 @@ from logstate.topics.manifest import manifest
 from logstate.topics.store_moves import planned
 from logstate.topology.plan.plan import Topology
 from tests.logstate.worker.worker_rig import send
-
-
-class Stopped(StoppedApplication):
-    """The application, on a cluster in memory."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.application_id = "shop"
-        self.admin = cluster.admin()
-
-    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+from tests.simulation.fake_logs import FakeLogReader, FakeLogs
 
 
 def counted(topic: str) -> Topology:
@@ -45,6 +35,10 @@ def counted_by_key(topic: str) -> Topology:
     return builder.build()
 
 
+def _never(_: float) -> None:
+    raise AssertionError("nobody is waited for")
+
+
 def handed_over(
     cluster: FakeCluster,
     topic: str,
@@ -53,7 +47,8 @@ def handed_over(
     counted: Callable[[str], Topology] = counted,
 ) -> dict[TopicPartition, tuple[int, str]]:
     """The offsets with which an application goes on that has counted ``orders``."""
-    application = Stopped(cluster)
+    logs = FakeLogs(FakeLogReader(cluster, cluster.process("move"), _never))
+    application = StoppedApplication("shop", cluster, logs)
     before = run_steps(check_topics_of_others(application.admin, counted("orders"), "shop"))
     before = run_steps(prepare(application.admin, before, replication_factor=1, overrides={}))
     for entry in (stored := manifest(before))["stores"].values():
@@ -62,7 +57,8 @@ def handed_over(
         entry["partitions"] = 2
     bound = run_steps(check_topics_of_others(application.admin, counted(topic), "shop"))
     moves = planned(bound, stored, list(cluster.topics))
-    resharding = _Resharding(application, counted(topic), begin, 1, {}, lambda _: None)
+    resharding = Resharding(application, counted(topic), begin, 1, {}, lambda _: None)
+    resharding._make_topics(moves, {})
     of_tasks: Any = {move.sub_topology.id: {} for move in moves.tasks}
     offsets, _ = resharding._cuts(moves, of_tasks, committed)
     return offsets

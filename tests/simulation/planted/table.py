@@ -31,13 +31,16 @@ from logstate.testing.simulation.swarm import Swarm
 from tests.simulation.campaign import Outcome, run_seeds
 from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     buffer_bugs,
+    claim_bugs,
     clock_bugs,
     commit_bugs,
+    cut_bugs,
     directory_bugs,
     expiry_bugs,
     handler_bugs,
     held_output_bugs,
     membership_bugs,
+    move_bugs,
     overlap_bugs,
     production_bugs,
     replay_bugs,
