@@ -174,7 +174,7 @@ def test_a_checkpoint_beyond_the_end_of_the_log_is_another_topic(
     topic = log.add_store("spend")
     starting = json.dumps({topic: {"0": 100, "1": 0}})
 
-    with pytest.raises(PySparkException, match="truncated or created anew"):
+    with pytest.raises(PySparkException, match="truncated or created again"):
         run(stream("spend", startingOffsets=starting), "key")
 
 
