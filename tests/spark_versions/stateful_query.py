@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,7 +126,7 @@ def watch(writers: dict[str, Any]) -> None:
                 if progress is not None and seen.get(name) != progress["batchId"]:
                     seen[name] = progress["batchId"]
                     report("batch", name, progress["batchId"], progress["numInputRows"])
-            time.sleep(_LOOK_S)
+            threading.Event().wait(_LOOK_S)
     finally:
         for query in queries.values():
             query.stop()
