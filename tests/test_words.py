@@ -24,20 +24,20 @@ class Phrase(NamedTuple):
 
 PHRASES = [
     Phrase(r"whoever", "the caller, the client, any process that", 139),
-    Phrase(r"anew", "again", 86),
-    Phrase(r"beside", "next to, in addition to", 139),
+    Phrase(r"anew", "again", 79),
+    Phrase(r"beside", "next to, in addition to", 135),
     Phrase(r"heirs?", "the next owner", 9),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
     Phrase(r"onlookers?", "an observer", 2),
     Phrase(r"half[ _-]made", "incomplete", 4),
     Phrase(r"is no parameter", "unknown parameter", 0),
-    Phrase(r"given up|gives? up", "abandon, stop, close", 78),
+    Phrase(r"given up|gives? up", "abandon, stop, close", 76),
     Phrase(r"passe?[sd]? over", "skip", 10),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 244),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 242),
     Phrase(r"held back", "buffered", 12),
-    Phrase(r"went on|goes? on", "continue", 118),
-    Phrase(r"told", "received, reported, passed", 631),
+    Phrase(r"went on|goes? on", "continue", 117),
+    Phrase(r"told", "received, reported, passed", 617),
 ]
 
 
