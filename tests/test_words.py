@@ -24,20 +24,20 @@ class Phrase(NamedTuple):
 
 PHRASES = [
     Phrase(r"whoever", "the caller, the client, any process that", 0),
-    Phrase(r"anew", "again", 7),
-    Phrase(r"beside", "next to, in addition to", 5),
+    Phrase(r"anew", "again", 0),
+    Phrase(r"beside", "next to, in addition to", 1),
     Phrase(r"heirs?", "the next owner", 0),
     Phrase(r"misdeclared", "declaration_error", 0),
     Phrase(r"namesakes?", "a topic of the same name", 0),
     Phrase(r"onlookers?", "an observer", 0),
     Phrase(r"half[ _-]made", "incomplete", 1),
     Phrase(r"is no parameter", "unknown parameter", 0),
-    Phrase(r"given up|gives? up", "abandon, stop, close", 2),
+    Phrase(r"given up|gives? up", "abandon, stop, close", 0),
     Phrase(r"passe?[sd]? over", "skip", 1),
-    Phrase(r"nobody", "no process, no client; or the passive voice", 2),
+    Phrase(r"nobody", "no process, no client; or the passive voice", 0),
     Phrase(r"held back", "buffered", 0),
-    Phrase(r"went on|goes? on", "continue", 2),
-    Phrase(r"told", "received, reported, passed", 20),
+    Phrase(r"went on|goes? on", "continue", 1),
+    Phrase(r"told", "received, reported, passed", 6),
 ]
 
 

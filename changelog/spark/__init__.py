@@ -1,8 +1,8 @@
 """Stores as Spark tables: ``spark.read.format("logstate")`` and ``spark.readStream``.
 
-No jar is needed: the reader is a Python data source over the Kafka client and Arrow. The format is
-known by name in a session from ``session()``, and in any session whose Python (``PYSPARK_PYTHON``)
-has logstate installed as a wheel; elsewhere register ``LogstateDataSource``::
+No jar is needed: the reader is a Python data source that uses the Kafka client and Arrow. A session
+from ``session()`` finds the format by name, and so does any session whose Python
+(``PYSPARK_PYTHON``) has logstate installed as a wheel; otherwise register ``LogstateDataSource``::
 
     from logstate.changelog.spark import parquet_view, session
 
@@ -22,55 +22,55 @@ has logstate installed as a wheel; elsewhere register ``LogstateDataSource``::
     )
     query = changes.writeStream.foreachBatch(parquet_view("/data/spend")).start()
 
-Options (case does not matter, as in all of Spark):
+Options, in any case:
 
 ========================  ======================================================================
 bootstrap                 the brokers
-application, store        whose store; or **topic**: a changelog, or any topic as key and value
+application, store        the store; or **topic**: a changelog, or any topic as key and value
 cut                       ``latest-commit`` (default): every task at its newest commit; ``latest``:
-                          everything committed; a cut as text: what ``latest_cut()`` gives, or
-                          offsets, ``{"topic": {"0": 42}}``, exclusive; or the name of a cut that
-                          ``create_cut()`` keeps
+                          all committed records; a cut as text, from ``latest_cut()``, or exclusive
+                          end offsets, ``{"topic": {"0": 42}}``; or the name of a cut that
+                          ``create_cut()`` made
 partition                 only this changelog partition
 includeTombstones         deleted keys too, with a null value and ``_is_tombstone``
-includeExpired            windows too that the store hides already
+includeExpired            expired windows too, which the store hides
 includeMeta               also _partition, _offset, _timestamp, _headers, _is_tombstone
 times                     ``timestamp`` (default) or ``ms``: the type of all time columns
-keyFormat, valueFormat    string, int64, int32, float64, boolean, bytes, json: instead of what the
-                          manifest says, or for a topic without one
+keyFormat, valueFormat    string, int64, int32, float64, boolean, bytes, json: instead of the
+                          manifest's format, or for a topic without a manifest
 keySchema, valueSchema    of JSON: columns as SQL writes them, or a JSON schema; of Avro: its schema
 storeKind, windowSizeMs   of a topic without a manifest: key_value (default), window, session,
-                          versioned, join_window, and how long its windows are
-valueSerde                ``module:attribute`` of an upgradable serde, importable by the executors:
+                          versioned, join_window, and the size of its windows
+valueSerde                ``module:attribute`` of an upgradable serde that executors can import; it
                           upgrades rows of earlier versions
-pushKeyFilter             whether filters are evaluated while reading; without it, if the session
-                          has spark.sql.python.filterPushdown.enabled=true (``session()`` sets it)
-stallSeconds              give up after this long without progress (60)
+pushKeyFilter             whether the reader evaluates filters; by default if the session has
+                          spark.sql.python.filterPushdown.enabled=true (``session()`` sets it)
+stallSeconds              fail after this time without progress (60)
 readChangeFeed            changes instead of the table: change_type (update or delete), key, value,
                           _partition, _offset, _timestamp; always set it for readStream
 changeFeedFormat          ``log`` (default), or ``spark``: _change_type (insert, update_postimage,
                           delete), _commit_version, _commit_timestamp in place of change_type
-includePreimages          of changeFeedFormat ``spark``: rows as they were, too (update_preimage)
+includePreimages          of changeFeedFormat ``spark``: also the previous rows (update_preimage)
 startingOffsets           changes: ``earliest`` (default), ``latest`` or offsets
-maxOffsetsPerTrigger      streams: bound of a micro-batch
-maxRecordsPerTrigger,     streams: the same in whole commits, by records and by bytes of keys and
-maxBytesPerTrigger        values; one commit that is larger is taken alone
-failOnDataLoss            changes: ``false`` goes on where retention removed unread records
+maxOffsetsPerTrigger      streams: limit of offsets in a micro-batch
+maxRecordsPerTrigger,     streams: limits in whole commits, by records and by bytes of keys and
+maxBytesPerTrigger        values; a larger commit is a batch by itself
+failOnDataLoss            changes: ``false`` continues where retention removed unread records
 batchId                   writes: a batch of this name is written once
-keySerde                  writes: as valueSerde, where only the application's own can write keys
-kafka.*                   configuration of the client, in librdkafka's names
-schemaRegistry            its URL, where Avro is read through one and the URL needs credentials or
-                          differs from here; schemaRegistry.*: configuration of its client
+keySerde                  writes: as valueSerde, if only the application's serde can write keys
+kafka.*                   configuration of the client, with librdkafka's names
+schemaRegistry            the URL of the schema registry, if it needs credentials or is not that of
+                          the application; schemaRegistry.*: configuration of its client
 ========================  ======================================================================
 
-A table is fixed when it is loaded: count it twice and the answers agree. Load again to see newer
-state. Tables of several stores belong together if they are read with one ``latest_cut()``, as
-``tables()`` and ``temp_views()`` do.
+A table is fixed when it is loaded, so two counts agree. Load again to read newer state. Tables of
+several stores are consistent if they are read with one ``latest_cut()``, as ``tables()`` and
+``temp_views()`` do.
 
-``df.write.format("logstate").mode("append")`` fills a store whose application is stopped: in one
-transaction, typed by the manifest, placed by murmur2 (docs/resharding.md).
+``df.write.format("logstate").mode("append")`` fills a store of a stopped application in one
+transaction, with the types of the manifest, partitioned by murmur2 (docs/resharding.md).
 
-Imports changelog, its cuts, its reading, what changes it offline, kafka and local_broker: it runs
+Imports changelog with its packages cuts, reading and offline, kafka and local_broker; it runs
 without an application. Start with `source`.
 """
 

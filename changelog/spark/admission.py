@@ -1,7 +1,8 @@
-"""How many commits one micro-batch takes, by records and bytes. Pure.
+"""How many commits one micro-batch takes, limited by records and bytes.
 
-Commits are taken whole, one of each partition in turn, until the next would be too much. The first
-is always taken, however large, or the query would stand still.
+A batch takes whole commits, one of each partition in turn, until the next one would exceed a limit.
+It always takes the first commit, even if that is larger than the limits; otherwise the query would
+make no progress.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class CommitSize(NamedTuple):
     """A commit in one changelog partition."""
 
     end: int
-    """Offset behind its last record."""
+    """The offset after its last record."""
     records: int
     bytes: int
 
@@ -27,10 +28,11 @@ def admitted(
     bytes_max: int | None,
     turn: int,
 ) -> dict[int, int]:
-    """Where a batch ends in those partitions of which it takes something.
+    """Return the end offsets of a batch, for the partitions of which it takes records.
 
-    ``ends`` is where the log ends now, which is where a partition ends that is taken whole: marks
-    of transactions are behind its last commit. ``turn`` decides which partition begins.
+    ``ends`` are the current ends of the log. A partition whose commits are all taken ends there,
+    because transaction markers follow its last commit. ``turn`` selects the partition to begin
+    with.
 
     >>> three = [CommitSize(2, 2, 20), CommitSize(5, 2, 20), CommitSize(8, 2, 20)]
     >>> admitted({0: 9}, {0: iter(three)}, records_max=5, bytes_max=None, turn=0)

@@ -1,12 +1,12 @@
-"""Whether a batch follows those that a view has: no change between them was lost. Pure.
+"""Whether a batch follows the batches that a view has, so that no changes are missing.
 
-A checkpoint numbers its batches from 0, and Spark repeats the last one after a crash. So what comes
-is the number that the view has noted or the next one, or, of a query that was started anew from the
-beginning, one of before. A later one means that the view is older than the checkpoint: it was
-removed, or restored from a backup.
+A checkpoint numbers its batches from 0, and Spark repeats the last one after a crash. So a batch
+has the number that the view records, or the next number, or a lower one if the query was started
+again from the beginning. A higher number means that the view is older than the checkpoint: it was
+deleted, or restored from a backup.
 
-Views that were written before batches without changes were noted tell nothing by their number,
-until the first batch has noted its own.
+Earlier versions did not record batches without changes, so the number in their views is not checked
+until the first batch has recorded its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logstate.contracts.errors import RestoreError
 
 
 class RecordedBatch(Protocol):
-    """What a view says of the batch that it had last."""
+    """The last batch of a view."""
 
     @property
     def batch_id(self) -> int: ...
@@ -27,9 +27,9 @@ class RecordedBatch(Protocol):
 
 
 def check_follows(path: Path, noted: RecordedBatch | None, batch_id: int) -> None:
-    """``noted`` is None where there is no view yet.
+    """Raise RestoreError if batches between the view's last one and ``batch_id`` are missing.
 
-    Raises RestoreError if batches are missing between.
+    ``noted`` is None if the view does not exist yet.
 
     >>> check_follows(Path("/data/spend"), None, 0)
     """

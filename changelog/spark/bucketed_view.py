@@ -1,9 +1,9 @@
 """A view in buckets: an up-to-date copy of a store as parquet, of which a batch rewrites a part.
 
-How it works: rows lie in buckets by a hash of what identifies them, a file each. A batch of changes
-is written as one small file beside them, and only a twentieth of the buckets is rewritten with what
-waits for them, those first that were rewritten longest ago; so each comes round. One small file is
-renamed into place that names what counts::
+How it works: rows are assigned to buckets by a hash of their identity, with one file per bucket. A
+batch writes its changes as one small file and rewrites only a twentieth of the buckets, those that
+were rewritten longest ago, with the changes that wait for them; so every bucket gets its turn. Then
+a small file is renamed into place, which names the current files::
 
     path/CURRENT                         {"version": 7, "batch_id": 7, "positions": {...},
                                           "bases": [5, 0, 7, ...], "changes": [6, 7],
@@ -11,21 +11,21 @@ renamed into place that names what counts::
     path/base-00000005-5f0c.../_bucket=0/  the rows of bucket 0 as of version 5
     path/changes-00000007-91d2.../         the newest change of each row that version 7 brought
 
-A reader takes the rows of every bucket from its base, without those that a later version changed,
-and the newest changes themselves. ``read`` does that; ``compact`` rewrites every bucket that has
-changes waiting, after which the bases alone are the view.
+A reader reads the rows of each bucket from its base, except rows that a later version changed, and
+adds the newest changes. ``read`` does that. ``compact`` rewrites all buckets that have waiting
+changes; then the bases alone are the view.
 
 Invariants:
 
-- A reader sees a whole version or the next one: ``CURRENT`` is replaced by an atomic rename, after
-  the files it names are complete and on the disk. Files are never changed.
-- A reader keeps its files: those that were replaced stay for the time of ``retention``.
+- A reader sees one whole version or the next one: an atomic rename replaces ``CURRENT`` after the
+  files that it names are complete and on the disk. Files are never modified.
+- Replaced files stay for readers for the time that ``retention`` defines.
 - Two writers, a query and ``compact``, never write into one directory. On one machine they take
-  turns; one that another has overtaken publishes nothing.
-- A batch is taken in only behind the one before it.
-- A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
-  after a crash, or a whole query started anew from the beginning, changes nothing.
-- A change of version v counts for a bucket whose base is older than v, and for no other.
+  turns; a writer publishes nothing if another one has published since it began.
+- A batch is applied only after the batch before it.
+- A change is applied once. Changes below the positions are skipped, so a batch that Spark repeats
+  after a crash, or a query that starts again from the beginning, changes nothing.
+- A change of version v is applied to a bucket only if its base is older than v.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from pyspark.sql.types import StructType
 
 from logstate.changelog.spark.current_file import CurrentFile, new_part
 from logstate.changelog.spark.feed_source import FeedSource
+from logstate.changelog.spark.feed_start import positions_of
 from logstate.changelog.spark.retention import (
     KEEP_FOR,
     KEEP_VERSIONS,
@@ -54,10 +55,10 @@ from logstate.changelog.spark.retention import (
 from logstate.changelog.spark.views import (
     are_known,
     beyond,
+    check_continues,
     check_identity,
     in_turn,
     latest_changes,
-    positions_of,
     reached_positions,
     recorded_source,
     refuse_maps,
@@ -68,51 +69,51 @@ from logstate.contracts.errors import ConfigError, StoreAccessError
 
 _BUCKET = "_bucket"
 _EMPTY = -1
-#: of all buckets, how many are rewritten with a batch
+#: a batch rewrites one in so many buckets
 _REWRITTEN = 20
-#: a directory that nothing names is removed when so many versions are newer: another writer may
-#: be at work in it, or an earlier version of the library left it to a reader
+#: an unlisted directory is deleted when so many versions are newer: until then another writer may
+#: be writing it, or an earlier version of the library may have kept it for readers
 _UNNAMED_VERSIONS = 3
 
 
 @dataclass(frozen=True)
 class BucketedState:
-    """What ``CURRENT`` says."""
+    """The contents of ``CURRENT``."""
 
     version: int
     batch_id: int
     positions: dict[int, int]
-    """Changelog partition to the next offset that has not been taken into the view."""
+    """Changelog partition to the offset of the first change that the view does not have."""
     bases: tuple[int, ...]
-    """Of each bucket the version that wrote its file; -1: it has none yet."""
+    """The version that wrote the file of each bucket; -1 if it has none yet."""
     changes: tuple[int, ...]
-    """Versions whose changes some bucket has still to take in."""
+    """Versions with changes that wait for a bucket."""
     schema: str
-    """Of the changes, as JSON."""
+    """The schema of the changes, as JSON."""
     notes_every_batch: bool = False
-    """Whether batches without changes are noted too; earlier versions did not."""
+    """Whether batches without changes are recorded; earlier versions did not record them."""
     source: FeedSource | None = None
-    """Whose changes it holds; None: unknown, as in earlier versions."""
+    """The source of its changes; None if unknown, as in earlier versions."""
     parts: dict[str, str] = field(default_factory=dict)
-    """Version to what tells its directories from those of other writers; earlier ones had none."""
+    """Version to the unique part of its directory names; earlier versions have none."""
     replaced: tuple[Replaced, ...] = ()
-    """What readers of earlier versions may still read."""
+    """Files of earlier versions that readers may still read."""
 
     def next(self) -> BucketedState:
-        """The version that a writer begins now, in directories of its own."""
+        """Return the next version, with unique directory names."""
         version = self.version + 1
         return replace(self, version=version, parts={**self.parts, str(version): new_part()})
 
     @property
     def dirty(self) -> list[int]:
-        """Buckets for which a change may wait, longest first."""
+        """Buckets for which changes may wait, the longest waiting first."""
         newest = max(self.changes, default=_EMPTY)
         waiting = [n for n, base in enumerate(self.bases) if base < newest]
         return sorted(waiting, key=lambda n: self.bases[n])
 
 
 class BucketedView:
-    """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
+    """A function for ``foreachBatch`` over a change feed, and the view that it updates."""
 
     def __init__(
         self,
@@ -135,13 +136,13 @@ class BucketedView:
         self.buckets = buckets
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
-        """Take in one micro-batch. Doing it twice is the same as doing it once.
+        """Apply one micro-batch. Applying it again changes nothing.
 
         Raises:
             ConfigError: the store is versioned.
-            RestoreError: the batches before it never came here, or the view holds the changes of
-                another topic.
-            StoreAccessError: another writer was at work meanwhile; nothing was published.
+            RestoreError: earlier batches are missing in the view, the view has the changes of
+                another topic, or a new checkpoint starts beyond the changes that the view has.
+            StoreAccessError: another writer was active at the same time; nothing was published.
         """
         with in_turn(self._current, changes, batch_id, self.state) as state:
             self._take_in(changes, batch_id, state)
@@ -150,6 +151,7 @@ class BucketedView:
     def _take_in(self, changes: DataFrame, batch_id: int, read: BucketedState | None) -> None:
         reached = positions_of(changes)
         source = source_to_record(f"the view at {self.path}", read, changes, batch_id)
+        check_continues(f"the view at {self.path}", read, changes, batch_id, reached)
         if read is not None:
             columns = StructType.fromJson(json.loads(read.schema)).fieldNames()
             check_identity(changes, columns, f"the view at {self.path}")
@@ -178,10 +180,10 @@ class BucketedView:
         self._publish(state)
 
     def compact(self, spark: SparkSession) -> None:
-        """Rewrite every bucket that has changes waiting: then ``directories()`` are the view.
+        """Rewrite all buckets that have waiting changes; then ``directories()`` are the view.
 
-        A batch on this machine waits meanwhile. Raises StoreAccessError if one came from another
-        machine; nothing was published then.
+        A batch on this machine waits until it has finished. Raises StoreAccessError if another
+        machine published a batch at the same time; nothing is published then.
         """
         with self._current.locked():
             read = self.state()
@@ -197,7 +199,7 @@ class BucketedView:
             self._remove_unnamed(read)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The newest version. Raises FileNotFoundError before the first batch.
+        """Return the newest version. Raise FileNotFoundError before the first batch.
 
         Columns are those of the change feed without ``change_type``.
         """
@@ -207,10 +209,10 @@ class BucketedView:
         return self._merged(spark, state, range(self.buckets)).drop(_BUCKET)
 
     def directories(self) -> list[Path]:
-        """The directories whose parquet files are the rows, for readers other than Spark.
+        """Return the directories whose parquet files are the rows, for readers without Spark.
 
-        Raises FileNotFoundError before the first batch, StoreAccessError while changes wait for
-        their bucket: ``compact`` takes these in.
+        Raises FileNotFoundError before the first batch, and StoreAccessError while changes wait for
+        a bucket; ``compact`` applies these.
         """
         state = self.state()
         if state is None:
@@ -224,15 +226,15 @@ class BucketedView:
         return [path for path in found if path.is_dir()]
 
     def state(self) -> BucketedState | None:
-        """The newest version and how far it got, or None before the first batch."""
+        """Return the newest version and its positions, or None before the first batch."""
         found = self._current.read()
         if found is None:
             return None
         count = len(found.get("bases", ()))
         if count != self.buckets:
             raise ConfigError(
-                f"{self.path} holds a view in {count} buckets, and {self.buckets} are asked for:"
-                " the number is fixed with the first batch. Give that one, or another path"
+                f"{self.path} holds a view in {count} buckets, and buckets is {self.buckets}: the"
+                f" number is fixed with the first batch. Use buckets={count}, or another path"
             )
         found |= {name: tuple(found[name]) for name in ("bases", "changes")}
         found["source"] = recorded_source(found)
@@ -240,8 +242,8 @@ class BucketedView:
         return BucketedState(**found)
 
     def written(self, frame: DataFrame, directory: Path, *, by_bucket: bool = False) -> None:
-        """Write files that nobody reads yet; what a crash left there is replaced."""
-        # A session's own setting would leave files of before beside those of other buckets.
+        """Write unpublished files; files of a crashed writer are replaced."""
+        # The setting of a session may be dynamic, which would keep old files of other buckets.
         writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
         (writer.partitionBy(_BUCKET) if by_bucket else writer).parquet(str(directory))
 
@@ -250,7 +252,7 @@ class BucketedView:
         return BucketedState(_EMPTY, _EMPTY, {}, (_EMPTY,) * self.buckets, (), schema)
 
     def _turn(self, state: BucketedState) -> list[int]:
-        """The buckets that are rewritten with this batch; at the beginning all are."""
+        """Return the buckets that a batch rewrites; the first batch writes all."""
         if all(base == _EMPTY for base in state.bases):
             return list(range(self.buckets))
         return state.dirty[: max(1, self.buckets // _REWRITTEN)]
@@ -258,7 +260,7 @@ class BucketedView:
     def _rewritten(
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
     ) -> BucketedState:
-        """The state in which some buckets have taken in all that waits for them."""
+        """Rewrite some buckets with all their waiting changes and return the new state."""
         rows = self._merged(spark, state, buckets).repartition(len(buckets), _BUCKET)
         self.written(rows, self._base(state.version, state), by_bucket=True)
         rewritten = set(buckets)
@@ -272,7 +274,7 @@ class BucketedView:
     def _merged(
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
     ) -> DataFrame:
-        """The rows of some buckets: of their bases what did not change since, and what did."""
+        """Return the rows of some buckets: unchanged rows of their bases and newer changes."""
         changes = self._waiting(spark, state, buckets)
         columns = [name for name in changes.columns if name != "change_type"]
         newest = latest_changes(changes)
@@ -287,7 +289,7 @@ class BucketedView:
     def _waiting(
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
     ) -> DataFrame:
-        """The changes that the bases of some buckets do not hold."""
+        """Return the changes that are not in the bases of some buckets."""
         wanted = set(buckets)
         found = spark.createDataFrame([], StructType.fromJson(json.loads(state.schema)))
         for version in state.changes:
@@ -303,7 +305,7 @@ class BucketedView:
         buckets: Sequence[int],
         schema: StructType,
     ) -> DataFrame | None:
-        """The rows of some buckets as their files have them; None where there are no files."""
+        """Return the rows in the files of some buckets; None if there are no files."""
         found = None
         for version in sorted({state.bases[n] for n in buckets}):
             folder = self._base(version, state)
@@ -325,21 +327,21 @@ class BucketedView:
         self._current.publish(asdict(state))
 
     def _with_replaced(self, read: BucketedState | None, state: BucketedState) -> BucketedState:
-        """The state with what it replaces of the one that a writer began with."""
+        """Return the new state with the files that it replaces of the state ``read``."""
         paths: list[Path] = []
         if read is not None:
             moved = [n for n, base in enumerate(read.bases) if base not in (_EMPTY, state.bases[n])]
             paths += (self._bucket(n, read.bases[n], read) for n in moved)
             gone = sorted(set(read.changes) - set(state.changes))
             paths += (self._changes(version, read) for version in gone)
-        elif not state.changes:  # the first batch is in the buckets already
+        elif not state.changes:  # the buckets have the changes of the first batch already
             paths.append(self._changes(state.version, state))
         names = [path.relative_to(self.path).as_posix() for path in paths]
         before = read.replaced if read is not None else ()
         return replace(state, replaced=self._retention.after(before, state.version, names))
 
     def _remove_unnamed(self, read: BucketedState | None) -> None:
-        """What the newest version names no more for readers, and what a crash left behind."""
+        """Delete files that the newest version no longer lists, and files of crashed writers."""
         state = self.state()
         if state is None:
             return
@@ -379,7 +381,7 @@ def bucketed_view(
     keep_versions: int = KEEP_VERSIONS,
     keep_for: timedelta = KEEP_FOR,
 ) -> BucketedView:
-    """A view for ``changes.writeStream.foreachBatch(bucketed_view("/data/spend"))``.
+    """Return a view for ``changes.writeStream.foreachBatch(bucketed_view("/data/spend"))``.
 
     A file stays for its readers while one of the newest ``keep_versions`` versions has it, and for
     ``keep_for`` after it was replaced, whichever is longer. Raises ConfigError for less than one

@@ -1,9 +1,9 @@
 """The records of a changelog range as batches of the change feed, on an executor.
 
-How it works: for the feed in Spark's words the rows have to be known that there were before the
-range. They are gathered from the log once and kept in the executor's Python process: the next range
-of the partition begins where this one ends. Where it comes to another process, or is read again
-after a failure, the log is gone through anew, up to where the range begins.
+How it works: ``changeFeedFormat`` ``spark`` needs the rows that existed before the range. They are
+read from the log once and kept in the executor's Python process, because the next range of the
+partition begins where this one ends. If the next range is assigned to another process, or a range
+is read again after a failure, the log is read again up to the beginning of the range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BATCH_ROWS = 10_000
 _KEPT_HISTORIES = 64
 _NOWHERE = TopicPartition("", 0)
 
-#: of this process: what is known of partitions, each at the position that was read last
+#: the rows of partitions that this process has read, each with the position after the last record
 _histories: dict[Any, tuple[int, RowHistory]] = {}
 
 
@@ -42,7 +42,7 @@ class ChangeRange(NamedTuple):
 def read_changes(
     options: SourceOptions, source: ChangelogSource, wanted: ChangeRange
 ) -> Iterator[pa.RecordBatch]:
-    """Every change of the range, in order."""
+    """Yield the changes of the range in offset order."""
     table = table_of(options, source.entry)
     log = TopicPartition(source.topic, wanted.partition)
     batches = _records(options, source, wanted)
@@ -67,7 +67,7 @@ def read_changes(
 
 
 def change_schema(options: SourceOptions, table: StoreTable) -> pa.Schema:
-    """The columns of the feed."""
+    """Return the columns of the feed."""
     if options.has_row_changes:
         return _in_words_of_spark(options, table, _NOWHERE, []).schema
     return _logged(options, table, _NOWHERE, []).schema
@@ -76,7 +76,7 @@ def change_schema(options: SourceOptions, table: StoreTable) -> pa.Schema:
 def commit_sizes(
     options: SourceOptions, source: ChangelogSource, wanted: ChangeRange
 ) -> Iterator[CommitSize]:
-    """The commits of the range, one after the other; read as they are asked for."""
+    """Yield the sizes of the commits of the range; each is read when it is requested."""
     for run in runs(_records(options, source, wanted, may_skip=True)):
         size = sum(len(record.key() or b"") + len(record.value() or b"") for record in run)
         yield CommitSize(version_of(run), len(run), size)
@@ -132,11 +132,11 @@ def _in_words_of_spark(
     options: SourceOptions, table: StoreTable, log: TopicPartition, changes: list[RowChange]
 ) -> pa.RecordBatch:
     shown = _logged(options, table, log, [change.shown for change in changes])
-    # Where and when is that of the change, also where the row before it is shown.
+    # Position and time are those of the change, also in the row that shows the state before it.
     placed = _logged(options, table, log, [change.record for change in changes])
     time = placed.schema.field("_timestamp").type
     times = pa.array([max(change.time_ms, 0) for change in changes], pa.int64())
-    told = {
+    commits = {
         "_change_type": pa.array([change.kind for change in changes], pa.string()),
         "_commit_version": pa.array([change.version for change in changes], pa.int64()),
         "_commit_timestamp": times if time == pa.int64() else _dated(times, time),
@@ -144,7 +144,7 @@ def _in_words_of_spark(
     arrays: dict[str, pa.Array] = {}
     for name in shown.schema.names:
         if name == "_partition":
-            arrays |= told
+            arrays |= commits
         if name != "change_type":
             arrays[name] = (placed if name in _OF_THE_CHANGE else shown).column(name)
     return pa.RecordBatch.from_pydict(arrays)

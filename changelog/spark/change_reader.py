@@ -1,17 +1,18 @@
 """Reads a store's changes as a stream: every committed changelog record, in order per partition.
 
 Offsets in the checkpoint are ``{topic: {partition: next offset}, "topic_ids": {topic: id}}``. A
-batch ends at the last stable offset, so a record shows up when its transaction has committed, and
-never if it aborted.
+batch ends at the last stable offset, so it has a record after its transaction was committed, and
+never has the records of aborted transactions.
 
-Compaction: a change feed that starts on an old log sees only the newest change of a key. One that
-was away longer than the topic keeps tombstones (``delete.retention.ms``) may miss deletes: then
-read the table and start anew.
+Compaction: a change feed that starts on a compacted log has only the newest change of each key. A
+query that was stopped for longer than the topic keeps tombstones (``delete.retention.ms``) may miss
+deletes: read the table then, and start with a new checkpoint and target.
 
 Invariants:
 
-- Partitions may not be added: the count is part of a store's identity.
-- An end below the checkpoint's offset means another topic under the same name, never "no data".
+- The partition count does not change, because it is part of a store's identity.
+- A log that ends before the checkpoint's offset is an error, never "no data": the topic was created
+  again, or truncated.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from logstate.changelog.reading.changelog_source import ChangelogSource, check_t
 from logstate.changelog.reading.options import EARLIEST, LATEST, SourceOptions
 from logstate.changelog.spark.admission import admitted
 from logstate.changelog.spark.change_batches import ChangeRange, commit_sizes, read_changes
+from logstate.changelog.spark.feed_start import FeedStart
 from logstate.changelog.spark.first_line import message_first
 from logstate.changelog.spark.read_limits import (
     ReadAllAvailable,
@@ -51,7 +53,7 @@ class ChangePartition(InputPartition):
 
 
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver, reads them on executors."""
+    """Plans micro-batches on the driver and reads them on executors."""
 
     def __init__(self, options: SourceOptions, source: ChangelogSource) -> None:
         self._options = options
@@ -61,7 +63,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @message_first
     def initialOffset(self) -> Checkpoint:  # noqa: N802 - Spark's names, here and below
-        """Where a query without a checkpoint begins: option ``startingOffsets``."""
+        """Return the offsets at which a query without a checkpoint begins."""
         starting = self._options.starting_offsets
         if isinstance(starting, Mapping):
             given = starting.get(self._source.topic)
@@ -81,7 +83,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: Checkpoint | None = None, limit: ReadLimit | None = None
     ) -> Checkpoint:
-        """Where the next micro-batch ends. Spark before 4.2 says neither where it begins."""
+        """Return the end of the next micro-batch. Spark before 4.2 passes no arguments."""
         if start is None:
             return self.reportLatestOffset()
         starts = self._offsets(start)
@@ -96,26 +98,26 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._checkpoint(ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Option ``maxOffsetsPerTrigger``; it counts offsets, which holes make more than rows.
+        """Return ``maxOffsetsPerTrigger``, which counts offsets: there may be fewer rows.
 
-        The other bounds are kept by ``latestOffset``: Spark has a word for each, not for both.
+        ``latestOffset`` applies the other limits, because Spark has no limit of rows and bytes.
         """
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @message_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on nothing newer than this moment is read."""
+        """Read no changes that are newer than this call."""
         self._available = {n: each.stable_end for n, each in self._bounds().items()}
 
     @message_first
     def reportLatestOffset(self) -> Checkpoint:  # noqa: N802
-        """For the progress report: how far the query could read."""
+        """Return the ends of the logs, for Spark's progress report."""
         return self._checkpoint({n: each.stable_end for n, each in self._bounds().items()})
 
     @message_first
     def partitions(self, start: Checkpoint, end: Checkpoint) -> list[InputPartition]:
-        """The ranges of one micro-batch. Raises RestoreError if the log no longer has them."""
+        """Return the ranges of one micro-batch. Raise RestoreError if the log has lost them."""
         starts, ends = self._offsets(start), self._offsets(end)
         bounds = self._bounds()
         planned: list[InputPartition] = []
@@ -125,10 +127,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if first < bounds[n].start:
                 if self._options.fail_on_data_loss:
                     raise RestoreError(
-                        f"{self._source.topic}-{n}: the checkpoint stands at offset {first}, and "
-                        f"the log begins at {bounds[n].start}; retention removed what is between; "
-                        "read the table and start with a new checkpoint, or set failOnDataLoss "
-                        "to false to go on with a gap"
+                        f"{self._source.topic}-{n}: the checkpoint is at offset {first}, and the "
+                        f"log begins at {bounds[n].start}; retention removed the changes in "
+                        "between; start with a new checkpoint and a new target, or set "
+                        "failOnDataLoss to false to continue without these changes"
                     )
                 first = bounds[n].start
             if first < ends[n]:
@@ -140,14 +142,14 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_changes(self._options, self._source, _range(partition))
 
     def commit(self, end: Checkpoint) -> None:
-        """Nothing: the checkpoint is Spark's, and this reader joins no group."""
+        """Do nothing: Spark keeps the checkpoint, and this reader joins no consumer group."""
 
     def stop(self) -> None:
-        """Nothing is held open between calls."""
+        """Do nothing: no connection is open between calls."""
 
     def _whole_commits(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
         waiting = [ChangeRange(n, starts[n], ends[n]) for n in ends if starts[n] < ends[n]]
-        # A change of what starts after a log begins is found when the batch is planned.
+        # A start before the beginning of the log is reported when the batch is planned.
         walks = {one.partition: commit_sizes(self._options, self._source, one) for one in waiting}
         taken = admitted(
             ends,
@@ -169,16 +171,17 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topic = self._source.topic
         wanted = [TopicPartition(topic, n) for n in self._partitions()]
         bounds = log_reader().log_bounds(config, wanted)
-        # Behind the bounds, which are of the topic whose id is told now, or of an older one.
+        # After the bounds: they are those of the topic with this id, or of an older topic.
         now = log_reader().log_topics(config, [topic])[topic]
         check_topic_id(topic, self._source.topic_id, now.topic_id, "the query's")
         count = now.partitions
         if count != self._source.partitions:
             raise TopicError(
                 f"{topic!r} has {count} partitions now and had {self._source.partitions} when the "
-                "query was made; the count is part of a store's identity. Partitions were added by "
-                "hand: the application's own start says how to go on, and `logstate reset` would "
-                "delete the state. Then start the query with a new checkpoint"
+                "query started; the count is part of a store's identity. Partitions were added by "
+                "hand: the error at the start of the application says how to continue, and "
+                "`logstate reset` would delete the state. Then start the query with a new "
+                "checkpoint"
             )
         return {tp.partition: found for tp, found in bounds.items()}
 
@@ -192,9 +195,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_end(self, partition: int, position: int, bounds: Any) -> None:
         if bounds.end < position:
             raise RestoreError(
-                f"{self._source.topic}-{partition}: the checkpoint stands at offset {position}, "
-                f"and the log ends at {bounds.end}; the topic was truncated or created anew; "
-                "start with a new checkpoint and a new target"
+                f"{self._source.topic}-{partition}: the checkpoint is at offset {position}, and "
+                f"the log ends at {bounds.end}; the topic was truncated or created again; start "
+                "with a new checkpoint and a new target"
             )
 
     def _checkpoint(self, offsets: Mapping[int, int]) -> Checkpoint:
@@ -206,25 +209,44 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offsets(self, checkpoint: Checkpoint) -> dict[int, int]:
         topic = self._source.topic
-        known = checkpoint.get(TOPIC_IDS, {}).get(topic)  # earlier versions did not note it
+        known = checkpoint.get(TOPIC_IDS, {}).get(topic)  # earlier versions do not record it
         check_topic_id(topic, known, self._source.topic_id, "the checkpoint's")
         found = {int(n): offset for n, offset in checkpoint.get(self._source.topic, {}).items()}
         if sorted(found) != self._partitions():
             raise ConfigError(
-                f"the checkpoint is of {checkpoint}, and this query reads the partitions "
+                f"the checkpoint has the offsets {checkpoint}, and this query reads the partitions "
                 f"{self._partitions()} of {self._source.topic!r}; use a new checkpoint"
             )
         return found
 
 
+def start_of_query(options: SourceOptions, source: ChangelogSource) -> FeedStart | None:
+    """Return where a query without a checkpoint starts; None if gaps are allowed there."""
+    starting, topic = options.starting_offsets, source.topic
+    if starting == LATEST:
+        return FeedStart(topic, None)
+    if isinstance(starting, Mapping):
+        # Whether they are offsets of this topic is checked when the query starts.
+        return FeedStart(topic, dict(starting.get(topic, {})))
+    if not options.fail_on_data_loss:
+        return None
+    count = range(source.partitions)
+    wanted = count if options.partition is None else [options.partition]
+    logs = [TopicPartition(topic, n) for n in wanted]
+    bounds = log_reader().log_bounds(options.client_config, logs)
+    return FeedStart(topic, {tp.partition: found.start for tp, found in bounds.items()}, False)
+
+
 class HistoricalChangeReader(DataSourceReader):
-    """The change feed as a table: from ``startingOffsets`` up to the cut."""
+    """Reads the change feed as a table, from ``startingOffsets`` to the cut."""
 
     def __init__(
         self, options: SourceOptions, source: ChangelogSource, ends: Mapping[int, int]
     ) -> None:
         if options.starting_offsets == LATEST:
-            raise ConfigError('a table of changes cannot start at "latest": nothing is there yet')
+            raise ConfigError(
+                'a table of changes cannot start at "latest", where there are no changes yet'
+            )
         self._options = options
         self._source = source
         self._ends = ends
@@ -239,7 +261,7 @@ class HistoricalChangeReader(DataSourceReader):
 
     @message_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, ChangePartition):  # Spark's way of saying there are none
+        if not isinstance(partition, ChangePartition):  # Spark's placeholder for no partitions
             return iter(())
         return read_changes(self._options, self._source, _range(partition))
 
@@ -252,10 +274,10 @@ def _range(partition: InputPartition) -> ChangeRange:
 def limited(
     starts: Mapping[int, int], ends: Mapping[int, int], most: int, turn: int
 ) -> dict[int, int]:
-    """Cut a batch down to ``most`` offsets, in proportion to what each partition has waiting.
+    """Limit a batch to ``most`` offsets, in proportion to the unread offsets of each partition.
 
-    What the rounding leaves goes round, beginning at another partition each ``turn``: first to
-    those that got nothing, so that none starves beside a huge one.
+    Offsets that rounding leaves over go to one partition each, first to partitions that got none,
+    so that a large partition does not starve the others. ``turn`` selects the first one.
 
     >>> limited({0: 0, 1: 0}, {0: 900, 1: 9}, 1, turn=0), limited({0: 0, 1: 0}, {0: 9, 1: 9}, 1, 1)
     ({0: 1, 1: 0}, {0: 0, 1: 1})

@@ -1,10 +1,10 @@
-"""The file ``CURRENT`` of a view: which version is the newest, and how far it got.
+"""The file ``CURRENT`` of a view, which names the newest version and its positions.
 
-It is replaced by an atomic rename, after what it names is complete and on the disk, so a reader
-sees a whole version or the next one, after a power cut too.
+An atomic rename replaces it after the files that it names are complete and on the disk, so a reader
+sees one whole version or the next one, also after a power failure.
 
-Writers of one machine take turns (``locked``), where the system has locks of files. Those of other
-machines are found out: who publishes compares what is there with what it began with.
+Writers on one machine take turns (``locked``) where the system has file locks. Writers on several
+machines are detected: a writer publishes only if ``CURRENT`` has not changed since it began.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ except ImportError:  # Windows
 
 _NAME = "CURRENT"
 _LOCK = "LOCK"
-#: what file systems say that can bring no directory onto the disk, or no file of another user
+#: errors of file systems that cannot sync a directory, or a file of another user
 _NOT_HERE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM})
 
 
 class CurrentFile:
-    """The one of a view's directory. ``positions`` are by partition, whose numbers are text there.
+    """Reads and replaces ``CURRENT`` in a view's directory.
+
+    Partition numbers in ``positions`` are strings in the file and integers here.
 
     >>> CurrentFile(Path("/data/spend")).read() is None
     True
@@ -43,7 +45,7 @@ class CurrentFile:
         self.folder = folder
 
     def read(self) -> dict[str, Any] | None:
-        """What was published last, or None before the first batch."""
+        """Return the newest published state, or None before the first batch."""
         try:
             found = json.loads((self.folder / _NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -53,7 +55,7 @@ class CurrentFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Wait for other writers of this machine, and let them wait."""
+        """Exclude other writers on this machine; wait until they have finished."""
         if not self.folder.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             _sync(self.folder.parent)
@@ -65,7 +67,7 @@ class CurrentFile:
 
     @contextmanager
     def draft(self, *directories: Path) -> Iterator[None]:
-        """Directories that are written here, and that nothing names yet; those that fail go."""
+        """Delete directories that are not published yet if the block raises an exception."""
         try:
             yield
         except BaseException:
@@ -74,7 +76,7 @@ class CurrentFile:
             raise
 
     def sync(self, *directories: Path) -> None:
-        """Bring directories and their files onto the disk, before something names them."""
+        """Sync directories and their files to the disk, before they are published."""
         for directory in directories:
             for folder, _, names in os.walk(directory):
                 for path in (*(Path(folder, name) for name in names), Path(folder)):
@@ -82,7 +84,7 @@ class CurrentFile:
         _sync(self.folder)
 
     def publish(self, state: Mapping[str, Any]) -> None:
-        """Replace it, on the disk before this returns."""
+        """Replace the file; it is on the disk when this returns."""
         positions = {str(n): position for n, position in sorted(state["positions"].items())}
         draft = self.folder / f"{_NAME}.draft-{new_part()}"
         try:
@@ -96,13 +98,13 @@ class CurrentFile:
         _sync(self.folder)
 
     def missing(self) -> FileNotFoundError:
-        """The error of a read before the first batch."""
+        """Return the error of a read before the first batch."""
         return FileNotFoundError(
             f"{self.folder} holds no view yet; has the streaming query finished its first batch?"
         )
 
     def check_unchanged(self, read: Any, found: Any) -> None:
-        """Raises StoreAccessError if what a writer began with is not the newest any more."""
+        """Raise StoreAccessError if another writer has published since this one began."""
         if found == read:
             return
         began, newest = (
@@ -111,14 +113,14 @@ class CurrentFile:
         )
         raise StoreAccessError(
             f"{self.folder} was at {began} when this writer began and is at {newest} now, so"
-            " nothing was published: another writer is at work, a second query into this directory"
+            " nothing was published: another writer is active, a second query into this directory"
             " or compact() on another machine. A batch is repeated when its query is started"
-            " again, and compact() has to be run again; give each query a directory of its own"
+            " again, and compact() has to be run again; give each query its own directory"
         )
 
 
 def new_part() -> str:
-    """A part of a directory's name that no other writer's has.
+    """Return a unique part for a directory's name.
 
     >>> new_part() == new_part()
     False
@@ -127,7 +129,7 @@ def new_part() -> str:
 
 
 def _sync(path: Path) -> None:
-    """Bring a file or the names in a directory onto the disk, where the system can do that."""
+    """Sync a file or a directory to the disk, if the system supports it."""
     if os.name == "nt":
         return
     try:

@@ -1,10 +1,9 @@
-"""What a user reads first when a read is refused: our sentence, not the traceback above it.
+"""Errors of the library without a traceback, so that Spark shows the message first.
 
-How it works: Spark runs a data source in Python processes of its own and shows what these report of
-an error, which is a traceback with the message at its end. It leaves the traceback out where an
-environment variable says so. That is set at the moment of the error, in a process that ends with
-it; other functions that run in Spark's processes keep their tracebacks, as do errors that are not
-the library's own.
+How it works: Spark runs a data source in separate Python processes and shows the traceback of an
+error, with the message at its end. An environment variable makes it leave out the traceback. It is
+set when the error is raised, in a process that ends with the error, so other functions in Spark's
+processes keep their tracebacks, and so do errors of other classes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def message_first(function: _Function) -> _Function:
-    """Decorates what Spark calls; also what it does while its result is iterated."""
+    """Decorate a function that Spark calls, including the iteration of its result."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,12 +1,14 @@
-"""JSON documents as columns by SQL expressions alone: what ``reading.json_values`` does in Python.
+"""SQL expressions that decode JSON documents, as ``reading.json_values`` does in Python.
 
-How it works: Spark's ``from_json`` reads a document by the DDL of its column's type. What it does
-otherwise than the library is put right around it: it takes records, lists and maps only, so
-anything else is read as the one field of a record; it leaves an absent field null, so defaults are
-filled in behind it; it takes a time without a zone for the session's, so it is told UTC.
+How it works: Spark's ``from_json`` reads a document by the DDL of its column's type. The
+expressions correct three differences from the library: ``from_json`` accepts records, lists and
+maps only, so any other document is read as the one field of a record; it makes an absent field
+null, so defaults are inserted afterwards; and it reads a time without a time zone in the session's
+zone, so the option ``timeZone`` is UTC.
 
-A field that may be null and has another default stays null where it is absent: behind ``from_json``
-nobody can tell the two. A part that is JSON text loses the quotes where it is nothing but text.
+Two differences remain. An absent field that is nullable and has another default is null, because
+``from_json`` returns the same for an absent field and for null. A JSON string in a part that is
+returned as JSON text has no quotes.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from logstate.changelog.reading.column_parts import TEXT, Part
 from logstate.changelog.reading.types import json_type
 from logstate.changelog.spark.schema import spark_type
 
-#: a document that does not fit is an error; Spark would make null of it
+#: a document that does not match the type is an error; by default Spark returns null
 _OPTIONS = "map('mode', 'FAILFAST', 'timeZone', 'UTC')"
 _encode = msgspec.json.Encoder().encode
 
 
 def json_expression(schema: Mapping[str, Any], text: str) -> str:
-    """The SQL expression for the document in ``text``, an expression itself, by its JSON schema.
+    """Return the SQL expression that decodes the expression ``text`` by a JSON schema.
 
     >>> json_expression({"type": "array", "items": {"type": "integer"}}, "t")
     "from_json(t, 'array<bigint>', map('mode', 'FAILFAST', 'timeZone', 'UTC'))"
@@ -49,12 +51,12 @@ def _read(text: str, part: Part) -> str:
 
 
 def _bound(value: str, part: Part, depth: int) -> str:
-    """With its defaults, of a value that is computed once however often it is used."""
+    """Bind a value to a variable, so that it is computed once, and insert its defaults."""
     return f"element_at(transform(array({value}), v{depth} -> {_filled(part, depth)}), 1)"
 
 
 def _filled(part: Part, depth: int) -> str:
-    """The value of the variable of this depth, with its defaults."""
+    """Return the variable of this depth with its defaults inserted."""
     value, inner = f"v{depth}", depth + 1
     if part.fields is not None:
         fields = [
@@ -83,7 +85,7 @@ def _has_defaults(part: Part) -> bool:
 
 
 def sql_type(kind: DataType) -> str:
-    """A type as in SQL, with quoted names of fields: ``simpleString()`` does not quote them.
+    """Return a type in SQL with quoted field names, which ``simpleString()`` does not quote.
 
     >>> from pyspark.sql.types import LongType
     >>> sql_type(ArrayType(StructType().add("net price", LongType())))
@@ -100,11 +102,11 @@ def sql_type(kind: DataType) -> str:
 
 
 def quoted(name: str) -> str:
-    """An identifier in SQL."""
+    """Return a quoted SQL identifier."""
     return f"`{name.replace('`', '``')}`"
 
 
 def literal(text: str) -> str:
-    """A text in SQL."""
+    """Return a quoted SQL string."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

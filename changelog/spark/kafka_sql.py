@@ -1,14 +1,14 @@
-"""A store as a table through Spark's own Kafka source: SQL expressions, no Python on executors.
+"""A store as a table through Spark's own Kafka source, without Python on the executors.
 
-For clusters that have the connector anyway. The driver asks for manifest and cut as every read
-does; what executors do is Spark's: records are read committed, up to the cut, rows are decoded by
-SQL expressions, and the newest of each row is found by a shuffle. The columns are those of
+For clusters that have the connector. The driver reads the manifest and the cut as for other reads.
+The executors run Spark's own code: they read committed records up to the cut, decode rows with SQL
+expressions, and find the newest record of each row with a shuffle. The columns are those of
 ``format("logstate")``.
 
     spark = session(conf={"spark.jars.packages": kafka_packages()})
     spend = kafka_table(spark, bootstrap="localhost:9092", application="shop", store="spend")
 
-What only Python can decode (Avro, Protobuf, upgradable types) stays binary here.
+Formats that only Python can decode (Avro, Protobuf, upgradable types) stay binary.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.stores import traits_of
 
-#: that Spark is built for
+#: the Scala version of Spark's jars
 SCALA = "2.13"
 _FLOAT_BIAS, _FRACTION_BITS = 1023, 52
 
 
 def kafka_packages(version: str = pyspark.__version__) -> str:
-    """The coordinate of the Kafka connector for a PySpark, for ``spark.jars.packages``.
+    """Return the coordinate of the Kafka connector for a PySpark, for ``spark.jars.packages``.
 
     >>> kafka_packages("4.2.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
@@ -54,13 +54,13 @@ def kafka_table(
     store: str,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The table of a key-value, window, session or versioned store at its newest commit.
+    """Return the table of a key-value, window, session or versioned store at its newest commit.
 
-    ``options``: those of ``format("logstate")`` that say what is read (``cut``, ``includeExpired``,
-    ``kafka.*`` in the JVM client's names).
+    ``options`` are options of ``format("logstate")`` (``cut``, ``includeExpired``), and ``kafka.*``
+    with the names of the JVM client.
 
-    Raises ConfigError where the session has no Kafka connector, or for a store that no expression
-    decodes; TopicError and RestoreError as a read does.
+    Raises ConfigError if the session has no Kafka connector or no SQL expression decodes the store,
+    and TopicError and RestoreError as other reads do.
     """
     given = {"bootstrap": bootstrap, "application": application, "store": store}
     kafka = {n: v for n, v in (options or {}).items() if n.startswith("kafka.")}
@@ -81,7 +81,7 @@ def _records(
     source: ChangelogSource,
     ends: Ends,
 ) -> DataFrame:
-    """Committed records up to the cut. Raises ConfigError without the connector."""
+    """Return the committed records up to the cut. Raise ConfigError without the connector."""
     logs = [TopicPartition(source.topic, n) for n in ends.positions]
     bounds = log_reader().log_bounds(options.client_config, logs)
     starts = {tp.partition: min(bounds[tp].start, ends.positions[tp.partition]) for tp in logs}
@@ -93,7 +93,7 @@ def _records(
     }
     try:
         records = spark.read.format("kafka").options(**kafka, **where).load()
-        _ = records.schema  # Spark Connect looks for the format when something is asked of it
+        _ = records.schema  # Spark Connect resolves the format on the first request only
     except PySparkException as error:
         raise ConfigError(
             f"this session cannot read Kafka ({str(error).splitlines()[0]}). Start it with the"
@@ -104,7 +104,7 @@ def _records(
 
 
 def row_expressions(entry: Mapping[str, Any]) -> list[str]:
-    """What makes the columns of a store's table of ``key``, ``value``, ``timestamp``: SQL.
+    """Return the SQL expressions of a table's columns, over ``key``, ``value``, ``timestamp``.
 
     Raises ConfigError for a store whose rows only the library decodes.
     """
@@ -141,7 +141,7 @@ def _window_expressions(layout: str, size_ms: int | None) -> list[str]:
 
 
 def decoded(description: Mapping[str, Any] | None, column: str) -> str:
-    """The SQL expression for what a serde wrote into a binary column.
+    """Return the SQL expression that decodes a binary column which a serde wrote.
 
     >>> decoded({"format": "string"}, "key")
     'validate_utf8(cast(key as string))'
@@ -154,7 +154,7 @@ def decoded(description: Mapping[str, Any] | None, column: str) -> str:
 
 
 def hidden_rows(entry: Mapping[str, Any], clocks: Mapping[int, int]) -> str | None:
-    """The condition for rows that the store hides already; None where it hides none."""
+    """Return the condition for expired rows, which the store hides; None if it hides none."""
     layout = layout_of(str(entry["kind"]), str((entry.get("key") or {}).get("format", "")))
     oldest = oldest_shown(entry, layout)
     if oldest is None or not clocks:
@@ -167,8 +167,8 @@ def hidden_rows(entry: Mapping[str, Any], clocks: Mapping[int, int]) -> str | No
 def newest_rows(
     records: DataFrame, expressions: list[str], entry: Mapping[str, Any], hidden: str | None
 ) -> DataFrame:
-    """The table of raw records: of each row the newest, without deleted and hidden ones."""
-    time = "greatest(timestamp, timestamp_millis(0)) as timestamp"  # time 0 travels as -1
+    """Return the newest record of each row, decoded, without deleted and hidden rows."""
+    time = "greatest(timestamp, timestamp_millis(0)) as timestamp"  # time 0 is stored as -1
     columns = [f"{stored_key(entry)} as key", "value", "partition", "offset", time]
     stored = records.selectExpr(*columns)
     if traits_of(str(entry["kind"])).is_versioned:
@@ -185,9 +185,10 @@ def newest_rows(
 
 
 def stored_key(entry: Mapping[str, Any]) -> str:
-    """The key of a record's row: in a source topic others write one JSON key in several ways.
+    """Return the expression for the key of a record's row.
 
-    Numbers are compared by value here, so that ``1`` and ``1.0`` are one key.
+    Other producers write a source topic and may encode one JSON key in several ways, so JSON keys
+    are normalized there. Numbers are compared by value: ``1`` and ``1.0`` are one key.
     """
     if is_source_topic(entry) and _is_json(entry.get("key")):
         return f"coalesce(cast(to_json(try_parse_json({_text('key')})) as binary), key)"
@@ -195,16 +196,19 @@ def stored_key(entry: Mapping[str, Any]) -> str:
 
 
 def is_there(entry: Mapping[str, Any]) -> str:
-    """The condition for records that have a row: others write JSON's null into a source topic."""
+    """Return the condition for records that are rows.
+
+    Other producers may write JSON ``null``, which is a deletion, into a source topic.
+    """
     if is_source_topic(entry) and _is_json(entry.get("value")):
         return rf"value is not null and not {_text('value')} rlike '^\\s*null\\s*$'"
     return "value is not null"
 
 
 def _versions(records: DataFrame, expressions: list[str], history_ms: int | None) -> DataFrame:
-    """Of each key and time the newest record; a version ends where the next one begins.
+    """Return the newest record of each key and time; a version ends where the next one begins.
 
-    Those that came too late for the store are in its log, and are none.
+    Records that were too late for the store are in the log and are not versions.
     """
     if history_ms is not None:
         clock = "max(timestamp) over (partition by partition order by offset)"
@@ -239,13 +243,13 @@ def _of_bytes(size: int, column: str, number: str) -> str:
 
 
 def _checked(is_right: str, rule: str, column: str, value: str) -> str:
-    """The value, or an error where the bytes are of another format; null stays null."""
+    """Return the value, or an error if the bytes have another format; null stays null."""
     found = f"concat('{rule}; found ', hex({column}), ': was the format changed?')"
     return f"if({column} is null or {is_right}, {value}, raise_error({found}))"
 
 
 def _float64(bits: str) -> str:
-    """A number of the eight bytes of IEEE 754, by its parts."""
+    """Return a double from its IEEE 754 bits."""
     exponent = f"(shiftrightunsigned({bits}, {_FRACTION_BITS}) & 2047)"
     fraction = f"({bits} & {(1 << _FRACTION_BITS) - 1}) / pow(2D, {_FRACTION_BITS})"
     size = f"(1 + {fraction}) * pow(2D, {exponent} - {_FLOAT_BIAS})"
@@ -254,7 +258,7 @@ def _float64(bits: str) -> str:
     return f"if({exponent} = 2047 and {fraction} > 0, double('NaN'), {number})"
 
 
-#: what a column of bytes is by its format, but for JSON of a type
+#: the expression for a binary column by its format; JSON with a schema is separate
 EXPRESSIONS: Mapping[str, Callable[[str], str]] = {
     "string": lambda column: f"validate_utf8({_text(column)})",
     "int64": lambda column: _of_bytes(8, column, _int64(column)),

@@ -1,10 +1,10 @@
 """MERGE of a change feed into a table of Delta or Iceberg, for ``foreachBatch``, and its target.
 
-The statement repeats safely: a change counts only where it is newer, by its offset, than
-the row that it meets, so a batch that Spark repeats after a crash changes nothing.
+The statement is idempotent: a change is applied only if its offset is higher than that of the
+existing row, so a batch that Spark repeats after a crash changes nothing.
 
-The jars are those of the lakehouse, built for one Spark each. A session without them has no MERGE,
-and is told which ones are missing.
+Delta and Iceberg publish a jar for each Spark release. A session without the jar has no MERGE, and
+the error names the missing jar.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from logstate.changelog.spark.views import (
 from logstate.contracts.errors import ConfigError
 
 _FRESH = "logstate_fresh_changes"
-#: what Spark says of a table that is none of a lakehouse
+#: part of Spark's error for a table of another format
 _NO_MERGE = "MERGE INTO TABLE"
 #: conditions of Spark's errors where the jars of a lakehouse or its catalog are missing
 _NO_JARS = frozenset({"DATA_SOURCE_NOT_FOUND", "CATALOG_NOT_FOUND"})
@@ -42,9 +42,9 @@ ICEBERG_PARTITION = "_changelog_partition"
 
 
 def lake_packages(version: str = pyspark.__version__) -> tuple[str, str]:
-    """What the jars of Delta and of Iceberg for a PySpark are called, without their own versions.
+    """Return the coordinates of the Delta and Iceberg jars for a PySpark, without versions.
 
-    Which versions there are, if any yet, the two projects tell.
+    The two projects document which versions they have published for it, if any.
 
     >>> lake_packages("4.2.1")
     ('io.delta:delta-spark_4.2_2.13', 'org.apache.iceberg:iceberg-spark-runtime-4.2_2.13')
@@ -96,7 +96,7 @@ def create_merge_target(
 
 
 def target_schema(changes: DataFrame, using: str = "delta") -> StructType:
-    """The columns of a target of ``merge_into`` for a change feed, in a table of a format.
+    """Return the columns of a target of ``merge_into`` for a change feed.
 
     Raises ConfigError for a frame that is not a change feed which can be merged.
     """
@@ -117,7 +117,7 @@ def target_schema(changes: DataFrame, using: str = "delta") -> StructType:
 def create_statement(
     table: str, schema: StructType, using: str, properties: Mapping[str, str]
 ) -> str:
-    r"""The SQL that creates a table, unless it exists.
+    r"""Return the SQL that creates a table unless it exists.
 
     >>> from pyspark.sql.types import LongType, MapType, StringType
     >>> schema = StructType().add("key", MapType(StringType(), LongType())).add("_key", "binary")
@@ -134,7 +134,7 @@ def create_statement(
 
 
 def check_columns(table: str, found: StructType, wanted: StructType) -> None:
-    """Raises ConfigError if an existing table does not have the columns of the change feed."""
+    """Raise ConfigError if an existing table does not have the columns of the change feed."""
     types = {field.name: field.dataType.simpleString() for field in found}
     differences = [
         f"{field.name} is {types.get(field.name, 'missing')}, not {field.dataType.simpleString()}"
@@ -162,17 +162,18 @@ def _advice() -> str:
 
 
 def merge_into(table: str) -> Callable[[DataFrame, int], None]:
-    """A function for ``changes.writeStream.foreachBatch(merge_into("lake.db.spend"))``.
+    """Return a function for ``changes.writeStream.foreachBatch(merge_into("lake.db.spend"))``.
 
     ``table`` is a table of Delta or Iceberg that has the columns of the change feed without
     ``change_type``, named as in SQL; ``create_merge_target`` creates it. The feed is that of
     ``changeFeedFormat`` ``log``. In a table of Iceberg ``_partition`` is ``_changelog_partition``.
 
     The table's properties ``logstate.application``, ``.topic``, ``.topic_id`` and ``.partitions``
-    record the source of the changes; a batch of another one raises RestoreError.
+    record the source of the changes; a batch of another one raises RestoreError, and so does a new
+    checkpoint that starts beyond the changes that the table has.
 
-    The function raises ConfigError for a versioned store, and where the session has no MERGE for
-    such a table, naming the jars that are missing; what else Spark says about it passes through.
+    The function raises ConfigError for a versioned store, and if the session has no MERGE for the
+    table, with the names of the missing jars. Other errors of Spark are raised unchanged.
     """
 
     def merge(changes: DataFrame, batch_id: int) -> None:
@@ -180,12 +181,14 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
         session = changes.sparkSession
         columns = session.table(table).columns
         check_identity(changes, columns, f"the table {table}")
-        record_in_table(session, table, batch_id, changes)
+        is_iceberg = ICEBERG_PARTITION in columns
+        partition = ICEBERG_PARTITION if is_iceberg else _PARTITION
+        record_in_table(session, table, batch_id, changes, partition=partition)
         identity, latest = row_identity(changes), latest_changes(changes)
-        if ICEBERG_PARTITION in columns:
+        if is_iceberg:
             identity = [ICEBERG_PARTITION if name == _PARTITION else name for name in identity]
             latest = latest.withColumnRenamed(_PARTITION, ICEBERG_PARTITION)
-        # A name of its own: queries of one session may merge at the same time.
+        # A unique name, because queries of one session may merge at the same time.
         fresh = f"{_FRESH}_{uuid.uuid4().hex}"
         latest.createOrReplaceTempView(fresh)
         try:
@@ -205,7 +208,7 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
 
 
 def merge_statement(table: str, identity: list[str], fresh: str = _FRESH) -> str:
-    """The SQL that brings the newest changes of rows, a view ``fresh``, into a table.
+    """Return the SQL that merges the view ``fresh``, the newest changes of rows, into a table.
 
     >>> print(merge_statement("spend", ["key", "_partition"], "fresh"))
     MERGE INTO spend AS old USING fresh AS new

@@ -1,16 +1,16 @@
-"""The format ``logstate-metadata``: what there is to read, as tables.
+"""The format ``logstate-metadata``: applications, stores, schemas, cuts and lag as tables.
 
-Options: ``bootstrap``; ``application``, else all that are found; ``table``, one of these; and
-``kafka.*`` as of the format ``logstate``:
+Options: ``bootstrap``; ``application``, by default all applications; ``table``, one of the
+following names; and ``kafka.*`` as in the format ``logstate``:
 
 ================  ==============================================================================
 ``applications``  application, stores, inputs, repartition_topics
 ``stores``        application, store, kind, changelog, partitions, sub_topology, inputs, key_format,
                   value_format, window_size_ms, retention_ms
-``schemas``       application, store, column, type: the columns that a store has as a table
+``schemas``       application, store, column, type: the columns of a store's table
 ``cuts``          application, cut, taken_at, expires_at, store, partition, position, records;
-                  ``latest-commit`` is among them, with null for position and taken_at until
-                  every task with records in its changelogs has committed
+                  includes ``latest-commit``, with null for position and taken_at until every
+                  task with records in its changelogs has committed
 ``lag``           application, topic, partition, committed, end, lag
 ================  ==============================================================================
 """
@@ -74,7 +74,7 @@ Rows = Iterator[dict[str, Any]]
 
 @dataclass
 class _Asked(InputPartition):
-    """All of it: there is little, and it comes from one place."""
+    """The only partition: the tables are small."""
 
     config: Mapping[str, Any]
     application: str | None
@@ -82,7 +82,7 @@ class _Asked(InputPartition):
 
 
 class LogstateMetadata(DataSource):
-    """Applications, stores, schemas, cuts and lag as tables; see the module for the options."""
+    """The format ``logstate-metadata``; the module describes its options."""
 
     @message_first
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -180,7 +180,7 @@ def _cuts(
     try:
         newest = cut_of(config, name, manifest, records)
         positions, taken_at = newest.positions, newest.taken_at_ms * 1000
-    except RestoreError:  # some task has not committed yet, so all of them have no newest commit
+    except RestoreError:  # a task has not committed yet, so there is no cut of all tasks
         positions = {
             entry["changelog_topic"]: dict.fromkeys(range(entry.get("partitions", 0)))
             for entry in manifest["stores"].values()

@@ -1,11 +1,12 @@
-"""Filters that Spark hands down, on the columns that a table has without decoding a value.
+"""Filters that Spark pushes down, on columns that are available without decoding values.
 
-These are evaluated here, so Spark need not repeat them and says in its plan that they were pushed;
-all others are left to it. Before that they narrow what is read: a key, to its bytes and, where the
-application places keys by their hash, to one partition; a partition, to itself.
+The reader evaluates these filters, and Spark's plan lists them as pushed. Spark evaluates all
+others. A filter on a key also limits the read to the key's bytes and, where the application
+partitions keys by their hash, to one partition. A filter on a partition limits the read to it.
 
-Of keys that are records their fields are compared, once keys are decoded and before values are.
-Their bytes are not looked for: that a key has one encoding only is nothing that a manifest says.
+The fields of struct keys are compared after keys are decoded and before values are. A filter on
+them does not limit the read to the key's bytes, because the manifest does not say that a key has
+only one encoding.
 
 A comparison with null is never true, as in SQL.
 """
@@ -24,7 +25,7 @@ from logstate.changelog.reading.blocks import Block
 from logstate.changelog.reading.lookup_keys import ENCODERS
 from logstate.changelog.reading.tables import Column, StoreTable
 
-#: filters compare these in Arrow as they do in Spark
+#: types that Arrow compares in the same way as Spark
 _TYPES = (
     pa.string(),
     pa.binary(),
@@ -33,14 +34,14 @@ _TYPES = (
     pa.bool_(),
     pa.timestamp("us", tz="UTC"),
 )
-#: columns that need no value decoded, beside the key
+#: columns other than the key that are available without decoding values
 _CHEAP = frozenset(
     {
         *("window_start", "window_end", "valid_from", "valid_to", "_sequence"),
         *("_partition", "_offset", "_timestamp", "_is_tombstone"),
     }
 )
-#: by name, because Spark 4.0 has none of them
+#: by name, because Spark 4.0 does not have these classes
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "EqualTo": pc.equal,
     "GreaterThan": pc.greater,
@@ -51,18 +52,18 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Pushed(NamedTuple):
-    """A filter that is evaluated here."""
+    """A filter that the reader evaluates."""
 
     column: Column
     filter: Any
 
     def mask(self, block: Block) -> pa.Array:
-        """True for the records that pass."""
+        """Return true for the records that pass the filter."""
         return pc.fill_null(_mask(self.filter, self.column.fill(block), self.column.arrow), False)
 
 
 def accepted(filters: Sequence[Any], table: StoreTable, columns: Sequence[Column]) -> list[Pushed]:
-    """Those of the filters that can be evaluated here."""
+    """Return the filters that the reader can evaluate."""
     known = {column.name: column for column in columns if _is_cheap(column, table)}
     found = []
     for each in filters:
@@ -75,7 +76,7 @@ def accepted(filters: Sequence[Any], table: StoreTable, columns: Sequence[Column
 
 
 def wanted_keys(pushed: Sequence[Pushed], key_format: str) -> frozenset[bytes] | None:
-    """The only keys that can pass all filters, encoded; None if any key may."""
+    """Return the encoded keys that can pass all filters, or None if any key can."""
     encode = ENCODERS.get(key_format)
     wanted: frozenset[bytes] | None = None
     for column, each in pushed:
@@ -90,7 +91,7 @@ def wanted_keys(pushed: Sequence[Pushed], key_format: str) -> frozenset[bytes] |
 
 
 def wanted_partitions(pushed: Sequence[Pushed], partitions: Sequence[int]) -> list[int]:
-    """Those whose number passes all filters."""
+    """Return the partitions whose number passes all filters."""
     numbers = pa.array(partitions, pa.int32())
     for column, each in pushed:
         if column.name == "_partition":
@@ -99,7 +100,7 @@ def wanted_partitions(pushed: Sequence[Pushed], partitions: Sequence[int]) -> li
 
 
 def _column_at(path: tuple[str, ...], known: Mapping[str, Column]) -> Column | None:
-    """A column, or a field of one as a column of its own, named by its path; None for others."""
+    """Return a column, or a field of a struct column as a column; None for unknown paths."""
     column = known.get(path[0]) if path else None
     if column is None or len(path) == 1:
         return column
@@ -136,7 +137,7 @@ def _is_understood(each: Any, column: Column) -> bool:
 
 def _mask(each: Any, values: pa.Array, arrow: pa.DataType) -> pa.Array:
     if isinstance(each, spark.Not):
-        # Unknown stays unknown: what is null is neither equal nor unequal.
+        # Null stays null: a null value is neither equal nor unequal.
         return pc.invert(_mask(each.child, values, arrow))
     if isinstance(each, spark.IsNull):
         return values.is_null()

@@ -1,6 +1,6 @@
-"""How much of a stream one micro-batch takes: Spark's words for it, which Spark has since 4.2.
+"""Spark's classes for the limit of a micro-batch, which Spark has since 4.2.
 
-Before that a micro-batch takes what there is, and a source is not asked for less.
+In earlier versions a micro-batch takes all available records, and a source receives no limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ try:
     )
 
     HAS_READ_LIMITS = True
-except ImportError:  # Spark 4.0 and 4.1, where nothing looks at these
+except ImportError:  # Spark 4.0 and 4.1, which do not use these classes
     HAS_READ_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]

@@ -1,7 +1,7 @@
-"""A stream that cannot be read, and says why as soon as it is asked for anything.
+"""A stream reader whose methods raise the error that the stream cannot be read.
 
-Spark hides what goes wrong while it makes a stream's reader behind an error of its own: it stops
-the reader that there is not. So there is one, whose first answer is the error.
+If creating a stream's reader fails, Spark then tries to stop the missing reader, and that second
+error hides the first one. So this reader is created instead, and raises the error when it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logstate.contracts.errors import LogstateError
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises the error at every question."""
+    """Raises the error in each method."""
 
     def __init__(self, error: LogstateError) -> None:
         self._error = error
@@ -47,7 +47,7 @@ class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._refuse()
 
     def stop(self) -> None:
-        """Nothing was begun."""
+        """Do nothing: nothing was started."""
 
     @message_first
     def _refuse(self) -> NoReturn:

@@ -1,12 +1,13 @@
-"""How long the files of a view stay for readers after they were replaced. Pure.
+"""How long a view keeps replaced files for its readers.
 
-How it works: ``CURRENT`` lists what each version replaced, and when. A reader of the version before
-may have begun until that moment, so the files stay until ``keep_for`` has passed since and
-``keep_versions`` versions are newer. Only then are they left out of the list, and removed after
-that list has been published: a crash between leaves files that nothing names, which go later.
+How it works: ``CURRENT`` lists the files that each version replaced, and the time. A reader may
+have started on the previous version until that time, so the files stay until ``keep_for`` has
+passed and ``keep_versions`` versions are newer. Then the next version leaves them out of the list,
+and they are deleted after it is published. A crash in between leaves unlisted files, which a later
+batch deletes.
 
-Invariants: a file is on the list from the moment in which it is in no version any more, and no
-file that is on it is removed. Times are those of the writer's clock.
+Invariants: a file that no version uses any more is on the list, and a file on the list is not
+deleted. Times are those of the writer's clock.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from typing import Any
 
 from logstate.contracts.errors import ConfigError
 
-#: what readers get if nothing is said
+#: the defaults
 KEEP_VERSIONS = 3
 KEEP_FOR = timedelta(minutes=5)
 
 
 def now_ms() -> int:
-    """The clock of this machine."""
+    """Return the wall-clock time in ms."""
     return int(time.time() * 1000)
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """What one version replaced."""
+    """The directories that one version replaced."""
 
     version: int
-    """The one that replaced it."""
+    """The version that replaced them."""
     at_ms: int
     paths: tuple[str, ...]
-    """Directories, relative to the view's."""
+    """Relative to the view's directory."""
 
 
 class Retention:
-    """What a view keeps for its readers."""
+    """Selects the replaced directories that a view keeps."""
 
     def __init__(
         self, keep_versions: int, keep_for: timedelta, clock: Callable[[], int] = now_ms
@@ -61,7 +62,7 @@ class Retention:
     def after(
         self, replaced: Iterable[Replaced], version: int, paths: Iterable[str]
     ) -> tuple[Replaced, ...]:
-        """The list of a version that replaces some paths: without what no reader needs any more.
+        """Return the list of a new version that replaces ``paths``, without expired entries.
 
         >>> retention = Retention(2, timedelta(seconds=10), clock=lambda: 15_000)
         >>> replaced = [Replaced(7, 4_000, ("base-6",)), Replaced(8, 6_000, ("base-7",))]
@@ -77,10 +78,10 @@ class Retention:
 
 
 def paths_of(replaced: Iterable[Replaced]) -> set[str]:
-    """All paths of a list."""
+    """Return all paths of a list."""
     return {path for one in replaced for path in one.paths}
 
 
 def listed(published: Iterable[Mapping[str, Any]]) -> tuple[Replaced, ...]:
-    """The list as ``CURRENT`` has it."""
+    """Parse the list in ``CURRENT``."""
     return tuple(Replaced(one["version"], one["at_ms"], tuple(one["paths"])) for one in published)

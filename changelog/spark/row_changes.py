@@ -1,15 +1,15 @@
-"""What each record of a changelog does to its row, in the words of Spark's change feed. Pure.
+"""The change type of each changelog record, as in Spark's change feeds: insert, update or delete.
 
-A record says what a row is from now on. Whether that inserts the row or updates it, and what it was
-before, only the records before it tell, so they are gone through once (``pass_over``) and what they
-left is remembered. Where compaction took the record before, an update is taken for an insert.
+A record has the new value of a row. Whether it inserts or updates the row, and the previous value,
+follow from earlier records, so these are read once (``pass_over``) and their rows are kept in
+memory. If compaction has removed the earlier record, an update appears as an insert.
 
-*Commits.* Records of one transaction have consecutive offsets, and behind each transaction there is
-its mark, which takes one. So a run without a gap belongs to one commit, whose position in the
-changelog is the end of the run. Where compaction has made gaps, one commit may appear as several.
+*Commits.* Records of one transaction have consecutive offsets, and the transaction's marker takes
+the offset after them. So consecutive offsets belong to one commit, whose position in the changelog
+is the end of that run. Where compaction has made gaps, one commit may appear as several.
 
-*Expiry.* Windows and versions grow old without a record that says so. Rows that the store does not
-let change any more, by the newest time among the rows, are forgotten.
+*Expiry.* Windows and versions expire without a record. Rows that the store no longer changes, by
+the newest time among the rows, are removed from memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEFORE: Final = "update_preimage"
 AFTER: Final = "update_postimage"
 DELETE: Final = "delete"
 
-#: so many rows are kept without a look at their age
+#: up to this number of rows, expired rows are not removed
 _FEW_ROWS = 10_000
 
 
@@ -33,15 +33,15 @@ class RowChange(NamedTuple):
 
     kind: str
     record: FetchedRecord
-    """The one that made the change: where it stands, and when."""
+    """The record of the change, with its position and time."""
     shown: FetchedRecord
-    """The one whose value is shown: of a row before its change, the record before."""
+    """The record whose value is shown: for a preimage the previous record."""
     version: int
     time_ms: int
 
 
 def runs(batches: Iterable[list[FetchedRecord]]) -> Iterator[list[FetchedRecord]]:
-    """The records of each commit, in order."""
+    """Yield the records of each commit, in offset order."""
     run: list[FetchedRecord] = []
     expected = -1
     for records in batches:
@@ -57,17 +57,18 @@ def runs(batches: Iterable[list[FetchedRecord]]) -> Iterator[list[FetchedRecord]
 
 
 def version_of(run: list[FetchedRecord]) -> int:
-    """The position of the changelog that the commit of these records names."""
+    """Return the position in the changelog of the commit with these records."""
     return run[-1].offset() + 1  # type: ignore[operator]
 
 
 class RowHistory:
-    """The rows of one changelog partition at a position, as far as changes need them.
+    """The rows of one changelog partition at a position.
 
-    ``with_values``: the records themselves, to show what a row was; else only which rows there are.
-    ``is_versioned``: a row is a key and the time from which it is valid.
-    ``changes_within_ms``: rows that are so far behind the newest one change no more; None: all may.
-    ``expiry_time``: the time of a row by its changelog key, where it is not valid-from.
+    ``with_values`` keeps the records for preimages; otherwise only the keys are kept.
+    ``is_versioned``: a row is a key and its valid-from time.
+    ``changes_within_ms``: rows that are older, relative to the newest row, no longer change; None:
+    all rows can change.
+    ``expiry_time`` returns the time of a row from its changelog key, unless it is versioned.
     """
 
     def __init__(
@@ -86,16 +87,16 @@ class RowHistory:
         self._look_at = _FEW_ROWS
 
     def __len__(self) -> int:
-        """How many rows are remembered."""
+        """Return the number of rows in memory."""
         return len(self._rows)
 
     def pass_over(self, records: Iterable[FetchedRecord]) -> None:
-        """Take note of records that are not shown."""
+        """Apply records that are before the range."""
         for record in records:
             self._set(self._row(record), record)
 
     def changes(self, run: list[FetchedRecord]) -> Iterator[RowChange]:
-        """What the records of one commit did. A delete shows the row that it deleted, if known."""
+        """Yield the changes of one commit. A delete shows the deleted row if it is known."""
         version = version_of(run)
         time_ms = max(record.timestamp()[1] for record in run)
         for record in run:
@@ -122,7 +123,7 @@ class RowHistory:
         self._rows[row] = record if self._with_values else None
         if len(self._rows) >= self._look_at:
             self._forget_expired()
-            # Looking costs as much as there are rows, so it waits until they have doubled.
+            # A scan visits all rows, so the next one waits until their number has doubled.
             self._look_at = max(_FEW_ROWS, 2 * len(self._rows))
 
     def _forget_expired(self) -> None:

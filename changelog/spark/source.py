@@ -1,4 +1,4 @@
-"""The format ``logstate``: what Spark makes from the options of a read."""
+"""The format ``logstate``, which Spark creates from the options of a read or write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import parse_options
 from logstate.changelog.reading.tables import arrow_schema, table_of
 from logstate.changelog.spark.change_batches import change_schema
-from logstate.changelog.spark.change_reader import ChangeReader, HistoricalChangeReader
+from logstate.changelog.spark.change_reader import (
+    ChangeReader,
+    HistoricalChangeReader,
+    start_of_query,
+)
 from logstate.changelog.spark.feed_source import FeedSource, with_source
 from logstate.changelog.spark.first_line import message_first
 from logstate.changelog.spark.read_limits import HAS_READ_LIMITS
@@ -33,13 +37,13 @@ from logstate.contracts.errors import ConfigError, LogstateError
 
 
 class LogstateDataSource(DataSource):
-    """The format ``logstate``. Spark makes it from the options; see the module for these."""
+    """The format ``logstate``; the package describes its options."""
 
     @message_first
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._parsed = parse_options(options)
-        # Found once, when the schema is asked for, and kept: a DataFrame means one table.
+        # Resolved once, with the schema, because a DataFrame is fixed to one table and one cut.
         self._source: ChangelogSource | None = None
         self._ends: Ends | None = None
 
@@ -51,7 +55,9 @@ class LogstateDataSource(DataSource):
     def schema(self) -> StructType:
         found = spark_schema(self._columns())
         if self._parsed.read_change_feed:
-            return with_source(found, FeedSource.of(self._parsed, self._found()))
+            source = self._found()
+            start = start_of_query(self._parsed, source)
+            return with_source(found, FeedSource.of(self._parsed, source), start)
         return found
 
     @message_first
@@ -66,8 +72,8 @@ class LogstateDataSource(DataSource):
 
     @message_first
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        log_reader()  # says so where the client is missing: reading does without what writing needs
-        # Loaded by name: a reader of tables needs nothing of the package that changes them.
+        log_reader()  # raises if the client is missing; only writing imports the rest of it
+        # Loaded by name: reading tables needs nothing of the package that changes them.
         sink = importlib.import_module("logstate.admin.spark_sink")
         return cast(DataSourceWriter, sink.StoreWriter(self._parsed, schema, overwrite=overwrite))
 
@@ -79,7 +85,7 @@ class LogstateDataSource(DataSource):
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         if not self._parsed.read_change_feed:
-            # Spark asks for the columns before it says whether it reads a table or a stream.
+            # Spark requests the schema before it requests the reader of a table or of a stream.
             raise ConfigError(
                 "a stream of a store is the stream of its changes, whose columns differ from the "
                 'table\'s: add .option("readChangeFeed", "true") to the readStream'
@@ -88,8 +94,8 @@ class LogstateDataSource(DataSource):
         if is_bounded and not HAS_READ_LIMITS:
             raise ConfigError(
                 "maxOffsetsPerTrigger needs Spark 4.2, as other bounds do, and this is "
-                f"{pyspark.__version__}, whose streams take all there is; leave it out, or read "
-                "with a newer Spark"
+                f"{pyspark.__version__}, whose streams take all available changes; leave it out, "
+                "or read with a newer Spark"
             )
         self._check(schema)
         return ChangeReader(self._parsed, self._found())
@@ -120,5 +126,5 @@ class LogstateDataSource(DataSource):
         if schema.names != own.names or schema.simpleString() != own.simpleString():
             raise ConfigError(
                 f"the schema given is {schema.simpleString()}, and the store's is "
-                f"{own.simpleString()}; leave .schema() out and select() what is wanted"
+                f"{own.simpleString()}; leave .schema() out and select() the columns"
             )

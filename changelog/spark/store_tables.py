@@ -1,4 +1,4 @@
-"""Several stores of an application as tables that belong together."""
+"""Several stores of an application as tables at one cut."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def tables(
     kafka: Mapping[str, str] | None = None,
     **options: str,
 ) -> dict[str, DataFrame]:
-    """Stores at one cut: per task, all of them as they were at the same commit.
+    """Return stores at one cut: the stores of a task are all at the same commit.
 
-    All that have a changelog, if none are named. ``options`` are those of the format, for each of
-    them; ``cut`` among them is a cut of before, or the name of one, in place of the newest.
-    ``kafka`` is client configuration (librdkafka names). The active Spark session is used, or one
-    is made.
+    Without ``stores``, all stores with a changelog. ``options`` are options of the format for each
+    of them; ``cut`` is an earlier cut or the name of one, instead of the newest. ``kafka`` is
+    client configuration with librdkafka's names. The function uses the active Spark session or
+    creates one.
 
-    Raises as ``latest_cut`` does::
+    Raises the errors of ``latest_cut``::
 
         found = tables("shop", ["spend", "visits"], bootstrap="localhost:9092")
         found["spend"].join(found["visits"], "key").show()
@@ -53,12 +53,13 @@ def temp_views(
     prefix: str = "",
     **options: str,
 ) -> list[str]:
-    """One cut for the whole session: stores as temporary views, for SQL; returns their names.
+    """Create temporary views of stores at one cut, for SQL, and return their names.
 
-    Everything that is asked of the views is answered at one cut, until this is called again.
-    ``prefix`` goes before the names of the stores, in which ``-`` and ``.`` become ``_``. The rest
-    is as for ``tables``, and so is what is raised; and ConfigError where two stores would have one
-    view::
+    All queries of the views read this cut until the function is called again. A view's name is
+    ``prefix`` and the name of the store, with ``_`` for ``-`` and ``.``. The other arguments are
+    those of ``tables``.
+
+    Raises the errors of ``tables``, and ConfigError if two stores would have the same view::
 
         temp_views("shop", bootstrap="localhost:9092")
         spark.sql("SELECT * FROM spend JOIN visits USING (key)")
@@ -71,7 +72,7 @@ def temp_views(
 
 
 def view_names(stores: Iterable[str], prefix: str = "") -> dict[str, str]:
-    """Store to the name of its view. Raises ConfigError where two would have the same.
+    """Return the view name of each store. Raise ConfigError if two are the same.
 
     >>> view_names(["spend-per.user"], "my_")
     {'spend-per.user': 'my_spend_per_user'}
@@ -80,12 +81,12 @@ def view_names(stores: Iterable[str], prefix: str = "") -> dict[str, str]:
     by_view: dict[str, str] = {}
     for store in stores:
         name = prefix + store.replace("-", "_").replace(".", "_")
-        other = by_view.setdefault(name.lower(), store)  # to Spark a is A
+        other = by_view.setdefault(name.lower(), store)  # Spark ignores the case of names
         if other != store:
             raise ConfigError(
                 f"stores {other!r} and {store!r} would both be the view {name!r}, and one of them"
-                " would answer for the other. Name the stores that are wanted, and make the views"
-                " of these two in two calls, with another prefix= each"
+                " would hide the other. Name the stores, and make the views of these two in two"
+                " calls with different values of prefix="
             )
         names[store] = name
     return names

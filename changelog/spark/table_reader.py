@@ -1,6 +1,6 @@
 """Reads a store as a Spark table: each Spark partition is one changelog partition, no shuffle.
 
-What is read and how stands in `reading.table_scan`, which knows nothing of Spark.
+`reading.table_scan`, which does not depend on Spark, reads the records.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _PUSHDOWN_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 @dataclass
 class TablePartition(InputPartition):
-    """One changelog partition and where to stop in it."""
+    """One changelog partition with its end offset."""
 
     scan: PartitionScan
 
 
 class TableReader(DataSourceReader):
-    """Plans on the driver, reads on executors."""
+    """Plans the read on the driver and reads on executors."""
 
     def __init__(self, options: SourceOptions, source: ChangelogSource, ends: Ends) -> None:
         self._options = options
@@ -51,16 +51,16 @@ class TableReader(DataSourceReader):
 
     @message_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TablePartition):  # Spark's way of saying there are none
+        if not isinstance(partition, TablePartition):  # Spark's placeholder for no partitions
             return iter(())
         return self._scan.read(partition.scan)
 
 
 class FilteringTableReader(TableReader):
-    """The same with what Spark hands down, evaluated here.
+    """A reader that evaluates the filters that Spark pushes down.
 
-    A class of its own because Spark refuses a reader that has ``pushFilters`` unless the session
-    has ``spark.sql.python.filterPushdown.enabled``.
+    A separate class, because Spark refuses a reader with ``pushFilters`` unless
+    ``spark.sql.python.filterPushdown.enabled`` is set.
     """
 
     _filters: Sequence[Any] = ()
@@ -88,7 +88,7 @@ class FilteringTableReader(TableReader):
         return table_of(self._options, self._source.entry)
 
     def _pushed(self, filters: Sequence[Any]) -> list[Pushed]:
-        # Made anew where it is needed: what decodes does not travel to executors.
+        # Created in each process, because decoders cannot be sent to executors.
         options, table = self._options, self._table()
         columns = table.batch_columns(
             with_tombstones=options.include_tombstones, with_meta=options.include_meta
@@ -97,7 +97,7 @@ class FilteringTableReader(TableReader):
 
 
 def table_reader(options: SourceOptions, source: ChangelogSource, ends: Ends) -> TableReader:
-    """The reader for these options, up to the given ends."""
+    """Return the reader for these options, up to the given ends."""
     wants = options.push_key_filter
     takes_filters = _hands_filters_down() if wants is None else wants
     cls = FilteringTableReader if takes_filters else TableReader
@@ -105,7 +105,7 @@ def table_reader(options: SourceOptions, source: ChangelogSource, ends: Ends) ->
 
 
 def _hands_filters_down() -> bool:
-    # Where its setting is on, Spark asks for the reader in a process of its own, started with this
-    # module or forked from one that has imported it; it tells the setting nowhere else.
+    # If its setting is on, Spark creates the reader in a separate process, started with this module
+    # or forked from a process that imported it. The setting is not visible in another way.
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSHDOWN_PROCESS in sys.modules or getattr(spec, "name", None) == _PUSHDOWN_PROCESS

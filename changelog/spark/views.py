@@ -1,8 +1,8 @@
-"""An up-to-date copy of a store as parquet files, kept by a streaming query.
+"""An up-to-date copy of a store as parquet files, updated by a streaming query.
 
-How it works: every micro-batch of the change feed is merged into the newest version of the view,
-per key by offset, and written as a version of its own; then one small file is renamed into place
-that names the new version and how far it got::
+How it works: each micro-batch of the change feed is merged into the newest version of the view, by
+key and offset, and written as a new version. Then a small file is renamed into place, which names
+the new version and its positions::
 
     path/CURRENT                    {"version": 7, "batch_id": 7, "positions": {"0": 412, "1": 96},
                                      "directories": [..., "version-00000007-5f0c8e21a9b4"], ...}
@@ -10,19 +10,20 @@ that names the new version and how far it got::
 
 Invariants:
 
-- A reader sees a whole version or the next one, never a mixture: ``CURRENT`` is replaced by an
-  atomic rename, after the files it names are complete and on the disk.
-- Two writers never write into one directory, and one that another has overtaken publishes nothing.
-- A batch is taken in only behind the one before it.
-- A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
-  after a crash, or a whole query started anew from the beginning, changes nothing.
-- A view holds the changes of one topic, by its id; a batch of another one is refused.
+- A reader sees one whole version or the next one: an atomic rename replaces ``CURRENT`` after the
+  files that it names are complete and on the disk.
+- Two writers never write into one directory, and a writer publishes nothing if another one has
+  published since it began.
+- A batch is applied only after the batch before it.
+- A change is applied once. Changes below the positions are skipped, so a batch that Spark repeats
+  after a crash, or a query that starts again from the beginning, changes nothing.
+- A view has the changes of one topic, identified by its id; a batch of another topic is refused.
 - A deleted key is absent.
-- Rows are told apart by the key's bytes, as in the store, wherever decoded keys do not tell them.
+- Rows are identified by the key's bytes, as in the store, where decoded keys are ambiguous.
 
-Each batch rewrites the view, so its cost grows with the store: for the size of store that fits
-one machine's disk. Larger ones want a table format with MERGE; ``latest_changes`` prepares a batch
-for it. ``path`` is a directory that the driver and all executors share.
+Each batch rewrites the whole view, so its cost grows with the store. For larger stores use a table
+format with MERGE; ``latest_changes`` prepares a batch for it. ``path`` is a directory that the
+driver and all executors share.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from logstate.changelog.spark.feed_source import (
     refuse_unrecorded,
     source_of,
 )
+from logstate.changelog.spark.feed_start import check_start, positions_of, start_of
 from logstate.changelog.spark.retention import (
     KEEP_FOR,
     KEEP_VERSIONS,
@@ -59,35 +61,35 @@ from logstate.contracts.errors import ConfigError
 
 S = TypeVar("S", bound=RecordedBatch | None)
 
-#: a column that only the feeds of versioned stores have
+#: a column that only feeds of versioned stores have
 _VERSIONED = "valid_from"
 _NOT_IDENTITY = frozenset({"change_type", "value", "_offset", "_timestamp", "_headers"})
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """What ``CURRENT`` says."""
+    """The contents of ``CURRENT``."""
 
     version: int
     batch_id: int
     positions: dict[int, int] = field(default_factory=dict)
-    """Changelog partition to the next offset that has not been taken into the view."""
+    """Changelog partition to the offset of the first change that the view does not have."""
     notes_every_batch: bool = False
-    """Whether batches without changes are noted too; earlier versions did not."""
+    """Whether batches without changes are recorded; earlier versions did not record them."""
     source: FeedSource | None = None
-    """Whose changes it holds; None: unknown, as in earlier versions."""
+    """The source of its changes; None if unknown, as in earlier versions."""
     directories: tuple[str, ...] = ()
-    """Those that readers may be in, the newest last; earlier versions had them by number only."""
+    """Directories that readers may use, the newest last; earlier versions record only numbers."""
     replaced: tuple[Replaced, ...] = ()
-    """When those but the newest were replaced; earlier versions did not note it."""
+    """When the older directories were replaced; earlier versions do not record it."""
 
     def kept(self, count: int) -> tuple[str, ...]:
-        """The newest directories, as many at the most."""
+        """Return at most ``count`` of the newest directories."""
         versions = range(max(0, self.version - count + 1), self.version + 1)
         return (self.directories or tuple(f"version-{n:08d}" for n in versions))[-count:]
 
     def replaced_before(self, count: int) -> tuple[Replaced, ...]:
-        """What earlier versions replaced; at most ``count`` where they did not note when."""
+        """Return the replaced directories; at most ``count`` if their times are not recorded."""
         if self.replaced:
             return self.replaced
         older = self.kept(count + 1)[:-1]
@@ -101,11 +103,13 @@ class ViewStateWithSource(Protocol):
     @property
     def batch_id(self) -> int: ...
     @property
+    def positions(self) -> dict[int, int]: ...
+    @property
     def source(self) -> FeedSource | None: ...
 
 
 class ParquetView:
-    """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
+    """A function for ``foreachBatch`` over a change feed, and the view that it updates."""
 
     def __init__(
         self,
@@ -122,13 +126,13 @@ class ParquetView:
         self._current = CurrentFile(self.path)
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
-        """Merge one micro-batch. Doing it twice is the same as doing it once.
+        """Merge one micro-batch. Merging it again changes nothing.
 
         Raises:
             ConfigError: the store is versioned.
-            RestoreError: the batches before it never came here, or the view holds the changes of
-                another topic.
-            StoreAccessError: another writer was at work meanwhile; nothing was published.
+            RestoreError: earlier batches are missing in the view, the view has the changes of
+                another topic, or a new checkpoint starts beyond the changes that the view has.
+            StoreAccessError: another writer was active at the same time; nothing was published.
         """
         with in_turn(self._current, changes, batch_id, self.state) as state:
             self._take_in(changes, batch_id, state)
@@ -137,6 +141,7 @@ class ParquetView:
         reached = positions_of(changes)
         known = state.positions if state else {}
         source = source_to_record(f"the view at {self.path}", state, changes, batch_id)
+        check_continues(f"the view at {self.path}", state, changes, batch_id, reached)
         if state is not None and are_known(reached, known):
             noted = replace(state, batch_id=batch_id, notes_every_batch=True, source=source)
             if noted != state:
@@ -159,7 +164,7 @@ class ParquetView:
         self._remove_old(version, kept)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The newest version. Raises FileNotFoundError before the first batch.
+        """Return the newest version. Raise FileNotFoundError before the first batch.
 
         Columns are those of the change feed without ``change_type``.
         """
@@ -169,7 +174,7 @@ class ParquetView:
         return spark.read.parquet(str(self._directory(state)))
 
     def state(self) -> ViewState | None:
-        """The newest version and how far it got, or None before the first batch."""
+        """Return the newest version and its positions, or None before the first batch."""
         found = self._current.read()
         if found is None:
             return None
@@ -192,7 +197,7 @@ class ParquetView:
         self._current.publish(asdict(state))
 
     def _remove_old(self, version: int, kept: tuple[str, ...]) -> None:
-        # Also what a crash left behind before it was published.
+        # Also directories of a crashed writer, which were never published.
         for directory in self.path.glob("version-*"):
             is_older = int(directory.name.split("-")[1]) < version
             if is_older and directory.name not in kept:
@@ -205,7 +210,7 @@ class ParquetView:
 def parquet_view(
     path: str | Path, *, keep_versions: int = KEEP_VERSIONS, keep_for: timedelta = KEEP_FOR
 ) -> ParquetView:
-    """A view for ``changes.writeStream.foreachBatch(parquet_view("/data/spend"))``.
+    """Return a view for ``changes.writeStream.foreachBatch(parquet_view("/data/spend"))``.
 
     A version stays for its readers while it is one of the newest ``keep_versions``, and for
     ``keep_for`` after it was replaced, whichever is longer. Raises ValueError below 2 versions,
@@ -218,13 +223,14 @@ def parquet_view(
 
 
 def latest_changes(changes: DataFrame) -> DataFrame:
-    """The newest change of each row of a change feed, deletes included: what a MERGE wants.
+    """Return the newest change of each row of a change feed, including deletes, for a MERGE.
 
-    Rows are told apart by partition and the key's bytes, ``_key``; where a feed has no such column,
-    by key, window and valid-from, which are as exact there. Newest is by offset. Of a versioned
-    store a delete is a row of its own, which ends the version before it.
+    A row is identified by its partition and the key's bytes, ``_key``; in a feed without that
+    column by key, window and valid-from, which are unique there. The newest change has the highest
+    offset. In a versioned store a delete is a separate row, which ends the version before it.
 
-    Raises ConfigError if keys are or contain maps and the feed has no ``_key``: Spark groups none.
+    Raises ConfigError if keys are or contain maps, which Spark cannot group, and the feed has no
+    ``_key``.
     """
     identity = row_identity(changes)
     refuse_maps(changes, identity)
@@ -237,9 +243,9 @@ def latest_changes(changes: DataFrame) -> DataFrame:
 def in_turn(
     current: CurrentFile, changes: DataFrame, batch_id: int, state: Callable[[], S]
 ) -> Iterator[S]:
-    """A batch that a view may take in, its changes kept, while no other writer is at work.
+    """Lock a view and persist the changes of a batch for the duration of the block.
 
-    Gives the state that the view has then; raises as the views say.
+    Yields the state of the view. Raises the errors of the views' ``__call__``.
     """
     refuse_versions(changes)
     with current.locked():
@@ -255,7 +261,7 @@ def in_turn(
 def source_to_record(
     target: str, state: ViewStateWithSource | None, changes: DataFrame, batch_id: int
 ) -> FeedSource | None:
-    """The source that a view records from this batch on. Raises RestoreError for another one."""
+    """Return the source that a view records with a batch. Raise RestoreError for another one."""
     found = source_of(changes)
     if state is None:
         return found
@@ -268,46 +274,61 @@ def source_to_record(
     return found
 
 
+def check_continues(
+    target: str,
+    state: ViewStateWithSource | None,
+    changes: DataFrame,
+    batch_id: int,
+    reached: Mapping[int, int],
+) -> None:
+    """Raise RestoreError if a new checkpoint starts beyond the changes that a view has."""
+    if state is None or batch_id > 0:
+        return
+    is_repeated = state.batch_id == 0 and state.positions == reached
+    if not is_repeated:
+        check_start(target, start_of(changes), state.positions)
+
+
 def recorded_source(published: Mapping[str, Any]) -> FeedSource | None:
-    """The source that ``CURRENT`` records."""
+    """Return the source that ``CURRENT`` records."""
     found = published.get("source")
     return None if found is None else FeedSource(**found)
 
 
 def check_identity(changes: DataFrame, columns: Sequence[str], target: str) -> None:
-    """Raises ConfigError if a target has no key bytes and the changes tell rows apart by them."""
+    """Raise ConfigError if changes are identified by key bytes and a target does not have them."""
     if KEY_BYTES in changes.columns and KEY_BYTES not in columns:
         raise ConfigError(
-            f"{target} has no column {KEY_BYTES} (binary), by which these changes tell rows apart:"
-            " it was made for an earlier version of logstate, which compared decoded keys, so"
-            " different keys that Spark takes for equal (1.0 and 1.00, 0.0 and -0.0) are one row"
-            " there. Make a new one with the columns of the change feed, and start the query with"
-            " a new checkpoint"
+            f"{target} has no column {KEY_BYTES} (binary), which identifies the rows of these"
+            " changes: it was created for an earlier version of logstate, which compared decoded"
+            " keys, so different keys that are equal in Spark (1.0 and 1.00, 0.0 and -0.0) are one"
+            " row there. Create a new one with the columns of the change feed, and start the query"
+            " with a new checkpoint"
         )
 
 
 def refuse_versions(changes: DataFrame) -> None:
-    """Raises ConfigError for changes of a versioned store, of which a copy cannot be kept so."""
+    """Raise ConfigError for changes of a versioned store, which views and MERGE do not support."""
     if _VERSIONED not in changes.columns:
         return
     raise ConfigError(
         "these are the changes of a versioned store (they have a column valid_from), in which a"
-        " deletion ends the version before it and removes none. A view or a MERGE that keeps one"
-        " row per key would show deleted rows for ever: it would have to keep every version, and"
-        " set the end of the one before. Read the store itself instead, which tells valid_from and"
-        " valid_to; where('valid_to is null') is the present"
+        " deletion ends the version before it and removes no row. A view or a MERGE with one row"
+        " per key would show deleted rows forever: it would have to keep every version and set the"
+        " end of the previous one. Read the store itself instead, which has valid_from and"
+        " valid_to; where('valid_to is null') selects the current rows"
     )
 
 
 def refuse_maps(changes: DataFrame, identity: Sequence[str]) -> None:
-    """Raises ConfigError for rows that maps would tell apart: Spark does not compare them."""
+    """Raise ConfigError for rows that are identified by maps, which Spark does not compare."""
     maps = [name for name in identity if _has_map(changes.schema[name].dataType)]
     if maps:
         raise ConfigError(
-            f"rows would be told apart by the column {maps[0]!r}, which is or contains a map, and"
+            f"rows would be identified by the column {maps[0]!r}, which is or contains a map, and"
             f" Spark does not compare maps. Keep the column {KEY_BYTES} of the change feed, the"
-            " key's bytes, in what the view or MERGE is given; a feed of an earlier version of"
-            " logstate has none: start the query again with this version"
+            " key's bytes, in the batch for the view or MERGE; a feed of an earlier version of"
+            " logstate does not have it: start the query again with this version"
         )
 
 
@@ -320,33 +341,27 @@ def _has_map(kind: DataType) -> bool:
 
 
 def row_identity(changes: DataFrame) -> list[str]:
-    """The columns that tell rows apart: the key's bytes where changes have them.
+    """Return the columns that identify rows: the key's bytes if changes have them.
 
-    Decoded keys of most formats do not: 1.0 and 1.00 are equal for Spark, and two rows.
+    Decoded keys of most formats are ambiguous: 1.0 and 1.00 are equal in Spark and two rows.
     """
     if KEY_BYTES in changes.columns:
         return [KEY_BYTES, "_partition"]
     return [name for name in changes.columns if name not in _NOT_IDENTITY]
 
 
-def positions_of(changes: DataFrame) -> dict[int, int]:
-    """Changelog partition to the offset behind its last change."""
-    rows = changes.groupBy("_partition").agg(f.max("_offset").alias("last_offset")).collect()
-    return {row["_partition"]: row["last_offset"] + 1 for row in rows}
-
-
 def are_known(reached: dict[int, int], known: dict[int, int]) -> bool:
-    """Whether a batch that got so far has nothing new for a view that is at known positions."""
+    """Return whether a view at the ``known`` positions has all changes of a batch."""
     return all(end <= known.get(partition, 0) for partition, end in reached.items())
 
 
 def reached_positions(known: dict[int, int], reached: dict[int, int]) -> dict[int, int]:
-    """The positions of a view that has taken a batch in."""
+    """Return the positions of a view after a batch."""
     return {n: max(known.get(n, 0), reached.get(n, 0)) for n in {*known, *reached}}
 
 
 def beyond(changes: DataFrame, positions: dict[int, int]) -> DataFrame:
-    """The changes at positions and later."""
+    """Return the changes at or after positions."""
     for partition, position in sorted(positions.items()):
         changes = changes.where((f.col("_partition") != partition) | (f.col("_offset") >= position))
     return changes

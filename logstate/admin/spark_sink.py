@@ -1,17 +1,17 @@
 """Fills a store of a stopped application from a DataFrame: ``df.write.format("logstate")``.
 
-How it works: executors encode their rows and write them to a topic of the batch, as they come and
-without a transaction; each attempt marks its records with an id of its own. The driver knows which
-attempts counted. It takes their records over into the changelog in one transaction, as
-:mod:`logstate.admin.backfill` does with rows of any origin, and deletes the topic::
+How it works: executors encode their rows and write them to a temporary topic of the batch, without
+a transaction; each task attempt marks its records with a unique id. Spark reports the successful
+attempts to the driver. The driver copies their records into the changelog in one transaction, as
+:mod:`logstate.admin.backfill` does for all sources, and deletes the topic::
 
     executors ── records of every attempt ── topic of the batch ── driver ── one transaction
 
 Invariants:
 
-- All rows of the DataFrame are in the store, or none; a batch that has come is not written again.
-- What an attempt wrote that Spark gave up, or ran twice, is skipped; of one that counts nothing may
-  be missing: records are counted.
+- All rows of the DataFrame are in the store, or none; a batch is not written twice.
+- Records of failed and duplicate attempts are skipped. The records of successful attempts are
+  counted, so none may be missing.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from logstate.kafka.log_reader import log_bounds, read_partition
 
 _ATTEMPT_BYTES = 16
 _HEAD = struct.Struct(">16sq?")
-#: Spark 4.1 hands over batches of Arrow; before that rows
+#: Spark 4.1 passes Arrow batches; earlier versions pass rows
 _Writer: Any = getattr(spark, "DataSourceArrowWriter", spark.DataSourceWriter)
 
 
 @dataclass
 class WrittenRows(spark.WriterCommitMessage):
-    """What one attempt wrote."""
+    """The number of records that one task attempt wrote."""
 
     attempt: bytes
     count: int
 
 
 class StoreWriter(_Writer):
-    """One write. Made on the driver, sent to the executors, committed on the driver."""
+    """One write: created on the driver, sent to the executors, committed on the driver."""
 
     @message_first
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise ConfigError(
                 'a store is filled with mode("append"): rows replace rows of the same key. To'
-                " begin with an empty store, run `logstate reset` first, which gives up all"
-                " that the application has stored"
+                " begin with an empty store, run `logstate reset` first, which deletes all"
+                " state of the application"
             )
         if options.application is None or options.store is None:
             raise ConfigError('writing needs "application" and "store": whose store is filled')
@@ -78,13 +78,13 @@ class StoreWriter(_Writer):
                 self._make_topic(application.admin, filling.rows.partitions)
 
     def _make_topic(self, admin: Admin, partitions: int) -> None:
-        admin.delete_topics([self._topic])  # of an attempt that was killed
+        admin.delete_topics([self._topic])  # a write that was killed may have left it
         config = {"cleanup.policy": "delete", "retention.ms": "-1"}
         admin.create_topics([NewTopic(self._topic, partitions, -1, config)])
 
     @message_first
     def write(self, iterator: Iterator[Any]) -> WrittenRows:
-        """On an executor: encode and send the rows of one partition of the DataFrame."""
+        """Encode and send the rows of one partition of the DataFrame; runs on an executor."""
         attempt = uuid.uuid4().bytes
         if self._is_repeat:
             return WrittenRows(attempt, 0)
@@ -110,7 +110,7 @@ class StoreWriter(_Writer):
 
     @message_first
     def commit(self, messages: list[WrittenRows | None]) -> None:
-        """On the driver: take all over, in one transaction."""
+        """Copy all records into the changelog in one transaction; runs on the driver."""
         if self._is_repeat:
             return
         counts = {one.attempt: one.count for one in messages if one is not None}
@@ -122,7 +122,7 @@ class StoreWriter(_Writer):
 
     @message_first
     def abort(self, messages: list[WrittenRows | None]) -> None:  # noqa: ARG002 - Spark's shape
-        """On the driver: nothing was written to the store."""
+        """Delete the temporary topic; nothing was written to the store. Runs on the driver."""
         if not self._is_repeat:
             with self._open() as application:
                 application.admin.delete_topics([self._topic])
@@ -146,7 +146,7 @@ class StoreWriter(_Writer):
         return _serde("keySerde", options.key_serde), _serde("valueSerde", options.value_serde)
 
     def _taken_over(self, counts: Mapping[bytes, int], partitions: int) -> Iterator[LoggedRow]:
-        """The records of the attempts that counted; raises BrokerError where one is missing."""
+        """Yield the records of successful attempts; raise BrokerError if one is missing."""
         found = 0
         for partition in range(partitions):
             for record in self._records_of(partition):
@@ -158,8 +158,8 @@ class StoreWriter(_Writer):
         if found != sum(counts.values()):
             raise BrokerError(
                 f"the executors wrote {sum(counts.values())} records to {self._topic!r}, and"
-                f" {found} are there: was the topic changed meanwhile? Nothing was written to the"
-                " store; write the DataFrame again"
+                f" it has {found}: was the topic changed in the meantime? Nothing was written to"
+                " the store; write the DataFrame again"
             )
 
     def _records_of(self, partition: int) -> Iterator[FetchedRecord]:
@@ -170,9 +170,9 @@ class StoreWriter(_Writer):
 
 
 def rows_of(batch: Any, schema: StructType) -> Iterable[Row]:
-    """Of a batch of Arrow, or of one row of an older Spark.
+    """Return the rows of an Arrow batch, or of one row from Spark 4.0.
 
-    That one has points in time as the clock of this process showed them, without a zone.
+    Spark 4.0 passes timestamps in the local time of this process, without a time zone.
     """
     if hasattr(batch, "to_pylist"):
         return cast("Iterable[Row]", batch.to_pylist())
@@ -203,5 +203,7 @@ def _serde(option: str, target: str | None) -> Serde[Any] | None:
             f"option {option}: {target!r} cannot be imported here: {error}"
         ) from error
     if not isinstance(found, Serde):
-        raise ConfigError(f'option {option}: {target!r} is no serde; name it as "module:attribute"')
+        raise ConfigError(
+            f'option {option}: {target!r} is not a serde; name it as "module:attribute"'
+        )
     return found

@@ -241,7 +241,7 @@ def test_a_view_that_cannot_keep_its_files_is_refused(
 def test_the_number_of_buckets_is_fixed_with_the_first_batch(batch: Batch, tmp_path: Path) -> None:
     bucketed_view(tmp_path / "view", buckets=4)(batch(Changes().next(3)), 0)
 
-    with pytest.raises(ConfigError, match="holds a view in 4 buckets, and 8 are asked for"):
+    with pytest.raises(ConfigError, match="holds a view in 4 buckets, and buckets is 8"):
         bucketed_view(tmp_path / "view", buckets=8).state()
     with pytest.raises(FileNotFoundError, match="holds no view yet"):
         bucketed_view(tmp_path / "other").read(None)  # type: ignore[arg-type]

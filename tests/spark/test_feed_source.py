@@ -103,7 +103,7 @@ def test_a_view_refuses_the_changes_of_another_source(
 def test_a_view_refuses_changes_that_do_not_tell_their_source(batch: Batch, view: Any) -> None:
     view(batch(RECORDED, "a"), 0)
 
-    with pytest.raises(RestoreError, match="keep both as the change feed has them"):
+    with pytest.raises(RestoreError, match="keep both columns of the change feed unchanged"):
         view(batch(None, "a", "b"), 1)
 
 
@@ -112,7 +112,7 @@ def test_a_view_of_an_earlier_version_records_the_source_of_the_next_batch(
 ) -> None:
     view(batch(RECORDED, "a"), 0)
     forget_source(view)
-    with pytest.raises(RestoreError, match="does not record which topic its rows are of"):
+    with pytest.raises(RestoreError, match="does not record the topic of its rows"):
         view(batch(RECORDED, "a", "b"), 0)
 
     view(batch(RECORDED, "a", "b"), 1)

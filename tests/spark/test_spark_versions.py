@@ -15,6 +15,9 @@ from logstate.changelog.spark.source import LogstateDataSource
 from tests.spark_versions.__main__ import RELEASES
 from tests.spark_versions.cells import DIFFERENT, REFUSED, SAME, SINCE, judged, numbers
 from tests.spark_versions.columns import column
+from tests.spark_versions.lake import table_versions
+from tests.spark_versions.life import Life, Step
+from tests.spark_versions.stateful_kills import differing
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 SAMPLE = ("types", "key_filter", "tables_at_one_cut", "missing_jars_named", "stream_running")
@@ -79,3 +82,59 @@ def test_a_format_that_spark_has_found_by_its_name_is_known_already() -> None:
 
     with pytest.raises(AnalysisException, match="INTERNAL_ERROR"):
         register(OlderRegistration("INTERNAL_ERROR"), LogstateDataSource)
+
+
+@pytest.mark.parametrize(
+    ("found", "difference"),
+    [
+        ([["a", 1, 5], ["b", 1, 7]], 0),
+        ([["b", 1, 7], ["a", 1, 5]], 0),
+        ([["a", 1, 5]], 1),
+        ([["a", 1, 5], ["b", 1, 7], ["b", 1, 7]], 1),
+        ([["a", 1, 5], ["b", 2, 7]], 2),
+        ([["a", 1, -0.0], ["b", 1, 7]], 2),
+    ],
+)
+def test_rows_that_are_missing_doubled_or_changed_are_counted(
+    found: list[list[object]], difference: int
+) -> None:
+    assert differing(found, [["a", 1, 5], ["b", 1, 7]]) == difference
+
+
+def test_a_life_reports_its_steps_waits_for_answers_and_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\n"
+        "print('noise')\n"
+        "print('@before [0, 7]', flush=True)\n"
+        "print(f'@after {sys.stdin.readline()}', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+
+    with Life(Path(sys.executable), str(program), {}, tmp_path) as life:
+        assert life.step() == Step("before", [0, 7])
+        life.go_on(3)
+        assert life.step() == Step("after", 3)
+        life.kill()
+        assert life.steps_now() == []
+
+    assert life.process.returncode == -9
+
+
+@pytest.mark.parametrize(
+    ("lake", "log", "other"),
+    [
+        ("delta", "spend/_delta_log/00000000000000000000.json", "spend/_delta_log/0.crc"),
+        ("iceberg", "db/spend/metadata/v1.metadata.json", "db/spend/metadata/version-hint.text"),
+    ],
+)
+def test_versions_of_a_lake_table_are_counted_by_its_metadata(
+    tmp_path: Path, lake: str, log: str, other: str
+) -> None:
+    assert table_versions(lake, tmp_path, "spend") == 0
+
+    for path in (tmp_path / log, tmp_path / other):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    assert table_versions(lake, tmp_path, "spend") == 1

@@ -67,6 +67,19 @@ def heard(program: subprocess.Popen[str], log: WrittenLog) -> dict[str, Any]:
 @contextmanager
 def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
     """The program, in an empty directory; it and what it started are gone afterwards."""
+    with started(command, folder) as program:
+        timer = Timer(_AT_MOST_S, kill, [program])
+        timer.start()
+        try:
+            yield program
+        finally:
+            timer.cancel()
+            kill(program)
+            program.wait(30)
+
+
+def started(command: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Start a program in a process group of its own, with its errors in ``folder/stderr``."""
     hidden = ("SPARK_", "PYSPARK_", "PYTHON")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     # A time zone of its own, which nothing that is read may depend on.
@@ -75,8 +88,8 @@ def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]
         "PYSPARK_PYTHON": command[0],
         "PYSPARK_DRIVER_PYTHON": command[0],
     }
-    with (folder / "stderr").open("w") as stderr:
-        program = subprocess.Popen(
+    with (folder / "stderr").open("a") as stderr:
+        return subprocess.Popen(
             command,
             cwd=folder,
             env=variables,
@@ -86,17 +99,10 @@ def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]
             text=True,
             start_new_session=True,
         )
-    timer = Timer(_AT_MOST_S, _kill, [program])
-    timer.start()
-    try:
-        yield program
-    finally:
-        timer.cancel()
-        _kill(program)
-        program.wait(30)
 
 
-def _kill(program: subprocess.Popen[str]) -> None:
+def kill(program: subprocess.Popen[str]) -> None:
+    """Send SIGKILL to a program and to all processes that it started."""
     try:
         os.killpg(program.pid, signal.SIGKILL)
     except ProcessLookupError:
