@@ -197,7 +197,7 @@ def there_are_no_workers() -> None:
     application(workers=0)
 
 
-@mistake("workers=2 are processes", "cluster= or clock=", "workers=1")
+@mistake("workers=2 are separate processes", "cluster= or clock=", "workers=1")
 def worker_processes_are_given_a_fake_cluster() -> None:
     application(cluster=FakeCluster({"in": 1, "out": 1}), workers=2)
 

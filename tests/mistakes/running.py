@@ -181,7 +181,7 @@ def a_store_keeps_final_results_too_short() -> None:
         driver.pipe_all("in", [("a", "v", 1), ("b", "v", 2), ("a", "v", 1_000)])
 
 
-@mistake("late records", "'app-words-repartition'", "no order", "grace", "late-records.md")
+@mistake("late records", "'app-words-repartition'", "is not in order", "grace", "late-records.md")
 def a_backlog_meets_a_small_grace() -> None:
     def counted(builder: StreamsBuilder) -> None:
         words = builder.stream("in", value=str).group_by(lambda k, v: v, key=str, name="words")

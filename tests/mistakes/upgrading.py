@@ -41,7 +41,9 @@ def a_table_is_opened_as_windows() -> None:
     deployed(t.counted(), t.windowed())
 
 
-@mistake("store 'counts'", "renamed={'counts': 'totals'}", "forget={'counts'}", "left behind")
+@mistake(
+    "store 'counts'", "renamed={'counts': 'totals'}", "forget={'counts'}", "abandoned silently"
+)
 def a_store_gets_another_name() -> None:
     deployed(t.counted(), t.counted("totals"))
 

@@ -393,7 +393,7 @@ TOPICS = (
         t.cogrouped(t.INPUT, t.OTHER),
         t.cogrouped(t.OTHER, t.INPUT),
         "refused",
-        ("'counts': fed_by", "other']], declared [[", "in the order"),
+        ("'counts': fed_by", "other']], declared [[", "in their old order"),
         answer=window_of_a,
     ),
 )

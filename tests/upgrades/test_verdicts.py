@@ -12,7 +12,7 @@ from logstate.contracts.compatibility import worst
 from logstate.topics.bound_plan import bind
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes
-from tests.upgrades.change import SpecChange
+from tests.upgrades.change import Change
 from tests.upgrades.changes import CHANGES
 from tests.upgrades.topologies import INPUT, OTHER, built
 
@@ -25,7 +25,7 @@ def manifest_of(declare: object, **build: object) -> Manifest:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
-def test_a_change_is_judged_as_the_list_says(change: SpecChange) -> None:
+def test_a_change_is_judged_as_the_list_says(change: Change) -> None:
     found = manifest_changes(manifest_of(change.before), manifest_of(change.after, **change.build))
     assert str(worst(found)) == change.verdict, found
     text = "\n".join(map(str, found))

@@ -102,7 +102,7 @@ def test_codecs_that_unpickle_and_unknown_ones_are_refused() -> None:
             codec(name)
     with pytest.raises(SerdeError, match="Faust knows no codec 'jsno'"):
         codec("jsno")
-    with pytest.raises(SerdeError, match=r"is no faust\.Record"):
+    with pytest.raises(SerdeError, match=r"is not a faust\.Record"):
         record_of(dict)  # type: ignore[type-var]
 
 

@@ -154,4 +154,4 @@ def test_a_message_inside_a_message_has_no_period_at_its_end() -> None:
         with pytest.raises(ProductionError) as raised:
             driver.pipe("in", "k", "v")
         assert ".. " not in str(raised.value)
-        assert ". It came of the record at 'in'" in str(raised.value)
+        assert ". It was produced by the record at 'in'" in str(raised.value)

@@ -168,7 +168,7 @@ def test_a_result_of_a_schedule_that_does_not_encode_is_a_matter_of_production()
 
     for handlers in (ErrorHandlers(), ErrorHandlers(production=fail, processing=skip)):
         driver = TopologyTestDriver(build(), error_handlers=handlers)
-        with pytest.raises(ProductionError, match="It came of a scheduled callback"):
+        with pytest.raises(ProductionError, match="It was produced by a scheduled callback"):
             driver.pipe("in", "k", "a", timestamp=5)
         driver.close()
     with TopologyTestDriver(build(), error_handlers=ErrorHandlers(production=skip)) as driver:

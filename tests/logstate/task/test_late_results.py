@@ -158,7 +158,7 @@ def test_a_row_is_passed_over_until_its_own_commit_has_ended() -> None:
         rows.freeze()  # the commit under way
         with pytest.raises(LateResultFailed) as late:
             forward("k", 2)
-        rows.decided(late.value.row, Decision(Action.SKIP), late.value.told)
+        rows.decided(late.value.row, Decision(Action.SKIP), late.value.failed)
         rows.committed()
         forward("k", 2)
         rows.freeze()

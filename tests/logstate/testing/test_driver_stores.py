@@ -29,6 +29,6 @@ def test_a_row_without_its_time_is_refused_as_in_a_processor() -> None:
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).group_by_key().count(store="counts")
     with TopologyTestDriver(builder.build()) as driver:
-        with pytest.raises(TypeError, match="Store 'counts' was given a row without its time"):
+        with pytest.raises(TypeError, match="Store 'counts' was given a row without a timestamp"):
             driver.store("counts").put("ada", 5)
         assert driver.store("counts").get("ada") is None

@@ -122,7 +122,7 @@ def test_it_is_a_processor_context() -> None:
 @pytest.mark.parametrize(
     ("record", "told"),
     [
-        (("a", "b", 1), r"forwarded \('a', 'b', 1\) \(tuple\), which is no Record"),
+        (("a", "b", 1), r"forwarded \('a', 'b', 1\) \(tuple\), which is not a Record"),
         ("abcd", "the timestamp 'c', a str"),
         (Record("a", "b", 1.5), "the timestamp 1.5, a float"),
         (Record("a", "b", 1, {"x": "y"}), r"the headers \{'x': 'y'\}, a dict"),
@@ -150,7 +150,7 @@ def test_a_callback_or_a_start_that_a_task_would_refuse_is_refused_here_too() ->
 
 def test_stores_are_given_by_declarations_of_which_one_may_come_alone() -> None:
     context = MockProcessorContext(stores=timestamped_key_value_store("rows", str, int))
-    with pytest.raises(TypeError, match="Store 'rows' was given a row without its time"):
+    with pytest.raises(TypeError, match="Store 'rows' was given a row without a timestamp"):
         context.store("rows").put("a", 5)
     for wrong in ("rows", ["rows"], [key_value_store("plain", str, int), "rows"]):
         with pytest.raises(

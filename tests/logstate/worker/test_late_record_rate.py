@@ -45,7 +45,14 @@ def test_it_is_said_again_after_a_while_only() -> None:
 
 def test_the_line_names_the_repartition_topic_and_the_page() -> None:
     line = late_line(TaskId(1, 0), ["app-by-user-repartition", "prices"], 1_000, 400)
-    for part in ("task 1_0", "400", "1000", "'app-by-user-repartition'", "no order", "grace"):
+    for part in (
+        "task 1_0",
+        "400",
+        "1000",
+        "'app-by-user-repartition'",
+        "is not in order",
+        "grace",
+    ):
         assert part in line
     assert "docs/late-records.md" in line
     assert "repartition" not in late_line(TaskId(0, 0), ["in"], 1_000, 400)

@@ -58,7 +58,7 @@ def test_a_topic_without_value_serde_is_refused_where_it_is_declared() -> None:
 
 def test_a_sink_of_new_objects_needs_a_serde() -> None:
     builder = StreamsBuilder()
-    with pytest.raises(TopologyError, match=r"no serde for the value of topic 'out'.*value="):
+    with pytest.raises(TopologyError, match=r"No serde for the value of topic 'out'.*value="):
         numbers(builder).map_values(lambda value: object()).to("out")
 
 

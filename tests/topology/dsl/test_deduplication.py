@@ -116,7 +116,7 @@ def test_rows_of_another_interval_or_of_ids_are_not_taken_for_its_own(
         (lambda s: s.deduplicate_by_key(ms(1), store="s", id=str), "has no option id"),
         (
             lambda s: s.deduplicate_by_key_value(lambda v: v, ms(1), store="s"),
-            "no serde for the id of deduplication 's'.*Give id=",
+            "No serde for the id of deduplication 's'.*Give id=",
         ),
         (
             lambda s: s.deduplicate_by_key_value(lambda: 1, ms(1), id=str, store="s"),
@@ -124,7 +124,7 @@ def test_rows_of_another_interval_or_of_ids_are_not_taken_for_its_own(
         ),
         (
             lambda s: s.select_key(str).deduplicate_by_key(ms(1), store="s"),
-            "no serde for the key of deduplication 's'.*Give key=",
+            "No serde for the key of deduplication 's'.*Give key=",
         ),
         (
             lambda s: by_key(s, store=Materialized("s", retention=ms(29))),

@@ -84,7 +84,7 @@ def test_what_is_no_topology_is_refused(module: str, attribute: str, message: st
 
 
 def test_a_module_that_is_not_there_is_said_with_the_directory(module: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no module 'shp'") as caught:
+    with pytest.raises(ConfigError, match="Module 'shp' was not found") as caught:
         load_topology("shp:topology")
     assert str(tmp_path) in str(caught.value)
 
@@ -104,7 +104,7 @@ def test_the_command_tells_its_version() -> None:
 def test_what_is_no_module_s_name_is_told_before_anything_is_imported(
     tmp_path: Path, module: str
 ) -> None:
-    with pytest.raises(ConfigError, match=r"is no module's name: write shop\.spending"):
+    with pytest.raises(ConfigError, match=r"is not a valid module name: write shop\.spending"):
         load_topology(f"{module}:topology", directory=str(tmp_path))
 
 

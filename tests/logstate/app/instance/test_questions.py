@@ -52,7 +52,7 @@ class Process:
         number = len(self.asked)
         return loads(dumps(self.answers.to(number, loads(dumps(question)))))
 
-    def tell(self, question: Any) -> None:
+    def send(self, question: Any) -> None:
         self.ask("", question)
 
     def read(self, name: str, *arguments: Any, **options: Any) -> Any:

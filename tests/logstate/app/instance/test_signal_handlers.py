@@ -35,7 +35,7 @@ def test_the_first_signal_says_what_is_waited_for(caplog: pytest.LogCaptureFixtu
         raised(signal.SIGINT)
         assert stops == [None]
     (line,) = caplog.messages
-    assert "SIGINT: application shop stops once the call that runs has returned" in line
+    assert "SIGINT: application shop stops after the current call has returned" in line
     assert "a second signal ends it at once" in line
 
 
@@ -47,7 +47,7 @@ def test_the_second_signal_does_what_it_did_before(caplog: pytest.LogCaptureFixt
         with pytest.raises(KeyboardInterrupt):
             raised(signal.SIGINT)
     assert stops == [None]
-    assert "SIGINT again: application shop ends at once, as by a crash" in caplog.messages[1]
+    assert "SIGINT again: application shop ends at once, as in a crash" in caplog.messages[1]
     assert signal.getsignal(signal.SIGINT) is before
 
 

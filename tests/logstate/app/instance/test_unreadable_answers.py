@@ -50,7 +50,7 @@ def test_an_answer_that_cannot_be_read_here_is_told_to_who_asked(
     store = rig.workers.store("counts", None)
     with monkeypatch.context() as odd:
         odd.setattr(StoreServer, "to", lambda *_: Odd("v"))
-        with pytest.raises(StoreError, match=r"'counts': what worker \d answered .* int\(\)"):
+        with pytest.raises(StoreError, match=r"'counts': the answer of worker \d .* int\(\)"):
             store.get("k", partition=0)
     assert store.get("k", partition=0) is None
     assert rig.lives == {0: 1, 1: 1}

@@ -82,7 +82,7 @@ def test_a_record_may_be_in_no_window(none: Any) -> None:
         ([(5, 15), (0, 10)], "a window from 0 after one from 5"),
         ([(-5, 5)], "timestamp -5: event time is not negative"),
         ([(0.0, 10.0)], "the timestamp 0.0, a float"),
-        ([(5, 3)], "of -2 ms to operator"),
+        ([(5, 3)], "of -2 ms for"),
     ],
 )
 def test_what_are_no_windows_is_a_failure_of_the_record(found: Any, told: str) -> None:
@@ -91,7 +91,7 @@ def test_what_are_no_windows_is_a_failure_of_the_record(found: Any, told: str) -
         TopologyTestDriver(counted(Given(found))) as driver,
     ):
         driver.pipe("in", "ada", 1, timestamp=7)
-    assert "Given.windows_for(7) gave" in str(caught.value)
+    assert "Given.windows_for(7) returned" in str(caught.value)
     handlers = ErrorHandlers(processing=skip)
     with TopologyTestDriver(counted(Given(found)), error_handlers=handlers) as driver:
         driver.pipe("in", "ada", 1, timestamp=7)
@@ -100,7 +100,7 @@ def test_what_are_no_windows_is_a_failure_of_the_record(found: Any, told: str) -
 
 def test_a_window_that_ends_before_it_starts_is_none_where_they_vary() -> None:
     with (
-        pytest.raises(ProcessingError, match="of -2 ms to operator"),
+        pytest.raises(ProcessingError, match="of -2 ms for"),
         TopologyTestDriver(counted(Given([(5, 3)], varies=True))) as driver,
     ):
         driver.pipe("in", "ada", 1, timestamp=7)
