@@ -36,7 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-from logstate.changelog.backend.open_files import too_few_files
+from logstate.changelog.backend.rocks_errors import too_few_files
 from logstate.changelog.lock_holders import holder_of_id, holder_of_lock
 from logstate.changelog.task_lock import TaskLock, alone, use
 from logstate.contracts.error_text import text_of

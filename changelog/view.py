@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from logstate.changelog.backend.backend import BackendSnapshot, end_of_prefix
-from logstate.changelog.backend.merge import merge_rows
+from logstate.changelog.backend.ordered import merge_rows
 from logstate.changelog.rows.layers import Layer, Run, runs_of, scan_runs
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TopicPartition

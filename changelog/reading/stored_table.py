@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +11,42 @@ import pyarrow as pa
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.reading.changelog_source import ChangelogSource, find_source
 from logstate.changelog.reading.cut import Ends, ends_of_read
-from logstate.changelog.reading.lookup_keys import encoded_keys
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.table_scan import TableScan
-from logstate.changelog.reading.tables import arrow_schema, table_of
+from logstate.changelog.reading.tables import StoreTable, arrow_schema, table_of
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.formats import SCALARS
+from logstate.serdes.built_in import SCALAR_SERDES
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):  # of 5, bytes() makes five zeros
+        raise TypeError(f"{value!r} is of type {type(value).__name__}")
+    return bytes(value)
+
+
+#: formats in which a value has one encoding only; of JSON and floating point it may have several
+ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    name: SCALAR_SERDES[name].serializer("", True)
+    for name, one in SCALARS.items()
+    if one.is_equal_as_bytes
+} | {"bytes": _bytes}  # Spark has byte arrays
+
+
+def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:
+    """The bytes of these keys. Raises ConfigError if the store's format has no one encoding."""
+    encode = ENCODERS.get(table.key_format)
+    if encode is None:
+        raise ConfigError(
+            f"keys are of the format {table.key_format!r}, in which one key can be written in "
+            "several ways; read all of them and filter the table"
+        )
+    try:
+        return frozenset(map(encode, keys))
+    except (TypeError, struct.error, AttributeError) as error:
+        raise ConfigError(
+            f"keys= has a key that is not a {table.key_format} like the store's keys: {error}"
+        ) from error
 
 
 class StoredTable:

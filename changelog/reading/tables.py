@@ -52,7 +52,11 @@ from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.trimmed_windows import interval_ms_of
 from logstate.changelog.reading.types import ColumnType, column_type
 from logstate.contracts.changelog_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    START_BYTES,
     TAIL_BYTES,
+    WINDOW_TAIL_BYTES,
     expiry_time,
     history_ms_of,
     inner_key,
@@ -62,12 +66,6 @@ from logstate.contracts.changelog_keys import (
 from logstate.contracts.errors import DeserializationError
 from logstate.contracts.formats import WINDOWED
 from logstate.contracts.stores import traits_of
-from logstate.contracts.windowed_keys import (
-    MAX_TIME_MS,
-    SESSION_TAIL_BYTES,
-    START_BYTES,
-    WINDOW_TAIL_BYTES,
-)
 
 # Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
 _MIN_TIME_MS = -62_135_596_800_000

@@ -2,7 +2,7 @@
 
 A row key is ``segment | key | tail``, and the tail is two numbers. The first is the row's *time*:
 it gives the segment, hides the row and lets it expire. Behind the segment it is the layout of
-:mod:`logstate.contracts.windowed_keys`, which is logged::
+:mod:`logstate.contracts.changelog_keys`, which is logged::
 
     window     start, sequence number (0 but in stores that keep duplicates)
     session    end, start
@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
 from logstate.changelog.rows.serialization_errors import key_serialization_error
-from logstate.contracts.records import Windowed
-from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import (
+from logstate.contracts.changelog_keys import (
     MAX_TIME_MS,
     SESSION_TAIL_BYTES,
     START_BYTES,
@@ -28,6 +26,8 @@ from logstate.contracts.windowed_keys import (
     session_times,
     window_tail,
 )
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec
 
 
 class KeySchema(NamedTuple):

@@ -31,8 +31,7 @@ from operator import is_
 from typing import Any, Protocol, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
-from logstate.changelog.backend.merge import merge_rows
-from logstate.changelog.backend.ordered import OrderedMap
+from logstate.changelog.backend.ordered import OrderedMap, merge_rows
 from logstate.changelog.rows.layers import Layer, data_bytes
 from logstate.contracts.processing import TimeCell
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from logstate.changelog.rows.key_schema import KeySchema
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
-from logstate.contracts.windowed_keys import MAX_TIME_MS, pack_start
+from logstate.contracts.changelog_keys import MAX_TIME_MS, pack_start
 
 _BY_TIME = b"\x00"
 _BY_KEY = b"\x01"

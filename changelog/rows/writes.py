@@ -11,7 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers
+
+_LAST = 0x7FFFFFFF
+
+
+def next_number(cell: TimeCell) -> int:
+    """Count one further; the cell keeps the number as state of the task.
+
+    >>> cell = TimeCell()
+    >>> next_number(cell), next_number(cell)
+    (1, 2)
+    """
+    cell.time = (max(cell.time, 0) + 1) & _LAST
+    return cell.time
+
 
 #: A changelog record as a plain tuple, in the order of :class:`LoggedWrite`: what restores read.
 LoggedFields: TypeAlias = "tuple[bytes, bytes | None, int | None, Headers]"

@@ -79,7 +79,7 @@ from logstate.changelog.cuts.latest_cut import latest_cut
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, list_cuts
 from logstate.changelog.spark.bucketed_view import BucketedView, bucketed_view
-from logstate.changelog.spark.feed_progress import offsets_behind
+from logstate.changelog.spark.change_reader import offsets_behind
 from logstate.changelog.spark.lake_merge import create_merge_target, lake_packages, merge_into
 from logstate.changelog.spark.metadata import LogstateMetadata
 from logstate.changelog.spark.session_builder import session

@@ -10,6 +10,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_READ_LIMITS = True
+except ImportError:  # Spark 4.0 and 4.1, which do not use these classes
+    HAS_READ_LIMITS = False
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """Stands for Spark's."""
+
+    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
+        """Stands for Spark's."""
+
+    class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
+        """Stands for Spark's."""
+
+        max_rows: int
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands for Spark's."""
+
+
+__all__ = [
+    "HAS_READ_LIMITS",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxRows",
+    "SupportsTriggerAvailableNow",
+]
+
 
 class CommitSize(NamedTuple):
     """A commit in one changelog partition."""

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import datasource as spark
 
 from logstate.changelog.reading.blocks import Block
-from logstate.changelog.reading.lookup_keys import ENCODERS
+from logstate.changelog.reading.stored_table import ENCODERS
 from logstate.changelog.reading.tables import Column, StoreTable
 
 #: types that Arrow compares in the same way as Spark

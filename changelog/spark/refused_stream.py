@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from logstate.changelog.spark.admission import ReadLimit, SupportsTriggerAvailableNow
 from logstate.changelog.spark.first_line import message_first
-from logstate.changelog.spark.read_limits import ReadLimit, SupportsTriggerAvailableNow
 from logstate.contracts.errors import LogstateError
 
 

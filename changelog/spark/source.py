@@ -21,6 +21,7 @@ from logstate.changelog.reading.changelog_source import ChangelogSource, find_so
 from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import parse_options
 from logstate.changelog.reading.tables import arrow_schema, table_of
+from logstate.changelog.spark.admission import HAS_READ_LIMITS
 from logstate.changelog.spark.change_batches import change_schema
 from logstate.changelog.spark.change_reader import (
     ChangeReader,
@@ -29,7 +30,6 @@ from logstate.changelog.spark.change_reader import (
 )
 from logstate.changelog.spark.feed_source import FeedSource, with_source
 from logstate.changelog.spark.first_line import message_first
-from logstate.changelog.spark.read_limits import HAS_READ_LIMITS
 from logstate.changelog.spark.refused_stream import RefusedStream
 from logstate.changelog.spark.schema import spark_schema
 from logstate.changelog.spark.table_reader import table_reader

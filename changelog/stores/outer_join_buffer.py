@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites
-from logstate.changelog.stores.logged_rows import LoggedRows
+from logstate.changelog.stores.join_buffer import LoggedRows
 from logstate.contracts.errors import StoreCorruptedError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec

@@ -35,10 +35,10 @@ from logstate.changelog.rows.segments import (
 from logstate.changelog.rows.time_first_rows import TimeFirstReads, TimeFirstRows
 from logstate.changelog.rows.write_behind import WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.contracts.changelog_keys import MAX_TIME_MS, pack_start
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import MAX_TIME_MS, pack_start
 
 K = TypeVar("K")
 V = TypeVar("V")

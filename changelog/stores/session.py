@@ -14,11 +14,11 @@ from logstate.changelog.rows.row_codec import RowCodec, decode_headers
 from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
+from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.record_parts import shown
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import MAX_TIME_MS
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
-from logstate.changelog.stores.logged_rows import LoggedRows
+from logstate.changelog.stores.join_buffer import LoggedRows
 from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec

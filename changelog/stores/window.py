@@ -10,19 +10,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from logstate.changelog.rows.newest_start import NewestStart
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.row_writer import EncodedRow
-from logstate.changelog.rows.rows import ReadableRows, Rows
-from logstate.changelog.rows.sequence import next_number
+from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows
+from logstate.changelog.rows.segments import SegmentClock, segment_of
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.write_behind import PutText, WriteBehind
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, next_number
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
+from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.contracts.windowed_keys import MAX_TIME_MS
+
+
+class NewestStart(RowCache):
+    """No row of the backend starts later than ``in_backend``, as long as ``applied_total`` is how
+    often rows were applied: otherwise call ``applied`` first. Read for every new window, hence not
+    a method.
+    """
+
+    __slots__ = ("_frozen", "_segments", "applied_total", "in_backend")
+
+    def __init__(self, segments: SegmentClock, rows: Rows) -> None:
+        """Looks the rows' newest segment up, once."""
+        self._segments = segments
+        last = next(rows.scan(reverse=True), None)
+        newest = -1 if last is None else (segment_of(last[0]) + 1) * segments.part_ms - 1
+        self._frozen = self.in_backend = newest
+        self.applied_total = 0
+
+    def applied(self, applied_total: int) -> None:
+        """Rows were applied, all of them frozen before."""
+        self.applied_total = applied_total
+        self.in_backend = self._frozen
+
+    def flush(self) -> None:
+        """The rows are about to be frozen, or read."""
+        self._frozen = max(self._frozen, self._segments.cell.time)
+
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -31,8 +31,7 @@ from logstate.contracts.clients import Admin, Step, Steps, TransactionalProducer
 from logstate.contracts.errors import RestoreError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import cuts_topic, instances_topic, snapshots_topic
-from logstate.topics.manifest_changes import Manifest
-from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS, is_own_log
+from logstate.topics.manifest_changes import OF_KAFKA_STREAMS, Manifest, is_own_log
 
 #: where to begin: the ends of the log, the first record since a time in ms, or an offset
 Target: TypeAlias = "Literal['earliest', 'latest'] | At | int"

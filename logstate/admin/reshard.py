@@ -39,9 +39,8 @@ from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, T
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others
 from logstate.topics.manifest import manifest
-from logstate.topics.manifest_changes import Manifest
+from logstate.topics.manifest_changes import MOVED_AWAY, Manifest
 from logstate.topics.merged_clocks import merged_clocks
-from logstate.topics.orphaned_changelogs import MOVED_AWAY
 from logstate.topics.store_moves import Moves, planned, without_mark
 from logstate.topology.plan.plan import Topology
 

@@ -24,10 +24,9 @@ from typing import Final
 
 from logstate.admin.logs import Logs
 from logstate.changelog.cut import UNKNOWN_TIME_MS
-from logstate.contracts.changelog_keys import layout_of
+from logstate.contracts.changelog_keys import layout_of, session_times, start_of_window
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, ProducedFields, TopicPartition
-from logstate.contracts.windowed_keys import session_times, start_of_window
 from logstate.kafka.producer import murmur2_partition
 from logstate.topics.merged_clocks import emitted_clock
 from logstate.topics.row_places import format_of, key_part, with_place_of_left

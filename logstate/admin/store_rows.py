@@ -15,12 +15,16 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from logstate.admin.described_encoders import encoder
-from logstate.contracts.changelog_keys import layout_of
+from logstate.contracts.changelog_keys import (
+    layout_of,
+    pack_session_tail,
+    pack_start,
+    pack_window_tail,
+)
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, SerdeError
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.serde import Serde
-from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.kafka.producer import murmur2_partition
 from logstate.topics.row_places import format_of, key_part
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from logstate.contracts.clients import Admin, NewTopic, TopicDescription
 from logstate.topics.internal_topics import required_topics
-from logstate.topics.orphaned_changelogs import MOVED_AWAY
+from logstate.topics.manifest_changes import MOVED_AWAY
 from logstate.topics.store_moves import Moves
 
 #: settings of a changelog that its successor keeps; the broker's defaults apply to the others

@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from logstate.app.application_view import ApplicationView
+from logstate.app.instance.owner_process import is_worker
 from logstate.app.instance.restarts import UncaughtHandler
 from logstate.app.instance.signal_handlers import signal_handlers
 from logstate.app.instance.states import ApplicationState
-from logstate.app.instance.this_process import is_worker
 from logstate.app.settings import GroupProtocol, Settings
 from logstate.app.workers import new_workers
 from logstate.changelog.directory import state_root

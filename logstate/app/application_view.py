@@ -26,7 +26,7 @@ from logstate.queries.queries import QueryableStore
 from logstate.topics.placement import BY_HASH
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
-from logstate.worker.lag import TaskLag
+from logstate.worker.worker_observer import TaskLag
 
 
 class ApplicationView:

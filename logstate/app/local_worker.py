@@ -34,12 +34,11 @@ from logstate.restore.restore import RestoreListener
 from logstate.restore.standby_assignor import GroupView
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.record_errors import what_ended
+from logstate.worker.assignment import WorkerControl
 from logstate.worker.gc_tuner import gc_tuner
-from logstate.worker.lag import TaskLag, lag_of
 from logstate.worker.watchdog import Watchdog
 from logstate.worker.worker import Worker
-from logstate.worker.worker_control import WorkerControl
-from logstate.worker.worker_observer import WorkerObserver
+from logstate.worker.worker_observer import TaskLag, WorkerObserver, lag_of
 
 _LOGGER = logging.getLogger(__name__)
 

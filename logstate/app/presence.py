@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
-from logstate.app.metrics_summary import MetricsSummary
 from logstate.app.settings import Settings
 from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, SystemClock
@@ -40,6 +39,49 @@ from logstate.topology.plan.plan import Topology
 
 if TYPE_CHECKING:
     from logstate.http.server import Server
+from logstate.directory.entries import InstanceMetrics
+from logstate.metrics import catalogue
+from logstate.metrics.instruments import Metrics
+
+#: the directory calls this ten times a second, and summing the metrics of many tasks takes a while
+_KEPT_MS = 500.0
+
+
+class MetricsSummary:
+    """Caches the sums for a short time. The metrics are one worker's, or those of all merged."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._kept = InstanceMetrics()
+        self._kept_ms = float("-inf")
+
+    def now(self) -> InstanceMetrics:
+        """Return the counts since the start."""
+        now = self._clock.monotonic_ms()
+        if now - self._kept_ms >= _KEPT_MS:
+            self._kept, self._kept_ms = figures_of(self._metrics), now
+        return self._kept
+
+
+def figures_of(metrics: Metrics) -> InstanceMetrics:
+    """Return the sums over all workers and tasks.
+
+    >>> metrics = Metrics()
+    >>> at = {"task": "0_1", "node": "counts", "reason": "late"}
+    >>> metrics.counter(catalogue.DROPPED_RECORDS, **at).add(2)
+    >>> figures_of(metrics).dropped
+    2
+    """
+    took = [read["sum"] for _, read in metrics.series(catalogue.COMMIT_LATENCY)]
+    return InstanceMetrics(
+        processed=int(metrics.total(catalogue.RECORDS_CONSUMED.name)),
+        dropped=int(metrics.total(catalogue.DROPPED_RECORDS.name)),
+        dead_lettered=int(metrics.total(catalogue.DEAD_LETTERS.name)),
+        commits=int(metrics.total(catalogue.COMMITS.name)),
+        commit_seconds=sum(took),
+    )
+
 
 _VERSION = version("logstate")
 #: threads that wait for other instances

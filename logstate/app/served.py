@@ -15,7 +15,7 @@ from logstate.http.changes import ChangeFeed
 from logstate.http.remote_store import RemoteStore
 from logstate.metrics.instruments import Metrics
 from logstate.topology.plan.plan import Topology
-from logstate.worker.lag import TaskLag
+from logstate.worker.worker_observer import TaskLag
 
 
 class ServedSource(Protocol):

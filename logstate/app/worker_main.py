@@ -21,10 +21,10 @@ from logstate.app.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.app.instance.channel import Channel
 from logstate.app.instance.forwarded_logs import forward
 from logstate.app.instance.merged_metrics import figures_of
+from logstate.app.instance.owner_process import is_worker
 from logstate.app.instance.questions import Question, StoreServer
 from logstate.app.instance.reports import WorkerReport
 from logstate.app.instance.states import Lifecycle
-from logstate.app.instance.this_process import is_worker
 from logstate.app.instance.worker_processes import StartCommand
 from logstate.app.local_worker import LocalWorker
 from logstate.app.settings import Settings

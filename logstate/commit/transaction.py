@@ -15,9 +15,10 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from logstate.contracts.clients import Cluster, Step, Steps, TransactionalProducer
+from logstate.contracts.clients import Cluster, PlainProducer, Step, Steps, TransactionalProducer
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     AbortableError,
@@ -27,6 +28,37 @@ from logstate.contracts.errors import (
     RetriableError,
 )
 from logstate.contracts.records import ProducedFields, TopicPartition
+
+T = TypeVar("T")
+
+
+class RenewedProducer:
+    """A :class:`PlainProducer`; ``make`` creates its client."""
+
+    def __init__(self, make: Callable[[], PlainProducer]) -> None:
+        self._make = make
+        self._client = make()
+        self._is_usable = True
+
+    def produce(self, records: Sequence[ProducedFields]) -> None:
+        self._carried_out(lambda client: client.produce(records))
+
+    def flush(self) -> dict[TopicPartition, int]:
+        return self._carried_out(lambda client: client.flush())
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _carried_out(self, call: Callable[[PlainProducer], T]) -> T:
+        if not self._is_usable:
+            self._client.close()
+            self._client, self._is_usable = self._make(), True
+        try:
+            return call(self._client)
+        except FencedError:
+            self._is_usable = False
+            raise
+
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -17,19 +17,45 @@ The layout of a store depends on its kind (`stores.TRAITS`), that of plain keys 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
 from logstate.contracts.formats import WINDOWED
 from logstate.contracts.stores import traits_of
-from logstate.contracts.windowed_keys import (
-    SESSION_TAIL_BYTES,
-    START_BYTES,
-    WINDOW_TAIL_BYTES,
-    session_times,
-    start_of_window,
-    unpack_start_from,
-)
+
+_START = struct.Struct(">q")
+_WINDOW = struct.Struct(">qi")
+_SESSION = struct.Struct(">qq")
+
+#: bytes after the key on a topic, in a window store, of a session
+START_BYTES = 8
+WINDOW_TAIL_BYTES = 12
+SESSION_TAIL_BYTES = 16
+#: the largest time; ends beyond it are truncated here, as in Java
+MAX_TIME_MS = 2**63 - 1
+
+pack_start = _START.pack
+unpack_start_from = _START.unpack_from
+pack_window_tail = _WINDOW.pack
+pack_session_tail = _SESSION.pack
+unpack_session_tail_from = _SESSION.unpack_from
+
+
+def start_of_window(key: bytes) -> int:
+    """Return the start in the key of a window store's row or changelog record."""
+    return int(_START.unpack_from(key, len(key) - WINDOW_TAIL_BYTES)[0])
+
+
+def window_tail(key: bytes) -> tuple[int, int]:
+    """Return (start, sequence number) of such a key."""
+    return _WINDOW.unpack_from(key, len(key) - WINDOW_TAIL_BYTES)
+
+
+def session_times(key: bytes) -> tuple[int, int]:
+    """Return (end, start) in the key of a session."""
+    return _SESSION.unpack_from(key, len(key) - SESSION_TAIL_BYTES)
+
 
 #: bytes after the key, by layout
 TAIL_BYTES: Final[Mapping[str, int]] = {

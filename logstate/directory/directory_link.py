@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -20,8 +20,8 @@ from logstate.contracts.clock import Clock, pause
 from logstate.contracts.errors import LogstateError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import instances_topic
-from logstate.directory.claims import Claims
 from logstate.directory.entries import (
+    CLAIM_MAX,
     STOP_TEXT_MAX,
     InstanceEntry,
     TaskEntry,
@@ -31,6 +31,27 @@ from logstate.directory.entries import (
 )
 from logstate.directory.known_instances import INSTANCES_MAX, KnownInstances, address_claim
 from logstate.directory.log_time import LogTime
+
+
+class Claims:
+    """The claims of one instance."""
+
+    def __init__(self, instance: str, known: KnownInstances) -> None:
+        self._instance = instance
+        self._known = known
+        self._numbers: dict[str, int] = {}
+
+    def of(self, names: Iterable[str], now_ms: float) -> dict[str, int]:
+        """Return the numbers for the given names; drop claims on other names."""
+        self._numbers = {name: self._number(name, now_ms) for name in names}
+        return dict(self._numbers)
+
+    def _number(self, name: str, now_ms: float) -> int:
+        number = self._numbers.get(name)
+        if number is None or self._known.is_second(self._instance, name, number, now_ms):
+            return min(self._known.highest_claim(name) + 1, CLAIM_MAX)
+        return number
+
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ Partitions = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)]
 class TaskEntry(msgspec.Struct, frozen=True):
     """One task of an instance."""
 
-    #: the higher claim owns the task, see :mod:`logstate.directory.claims`
+    #: the higher claim owns the task, see :mod:`logstate.directory.directory_link`
     claim: Claim
     #: ``assigned``, ``restoring``, ``starting`` or ``running``
     stage: Text

@@ -11,7 +11,7 @@ where that one committed. Only the rows have to be written, once, before its fir
 
 A crash in the middle leaves an open transaction, which the next attempt aborts; one after the
 transaction leaves rows that the next attempt writes again. The last step is what a start looks
-for: without it the application refuses to begin (``logstate.topics.left_by_faust``).
+for: without it the application refuses to begin (``logstate.topics.adoption``).
 
 Rows and offsets are one state only if Faust left them so: after an end in order, or with
 ``processing_guarantee="exactly_once"`` after any. A killed Faust worker that was at-least-once

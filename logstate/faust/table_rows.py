@@ -16,9 +16,9 @@ from faust.models.base import maybe_model
 from faust.serializers import codecs
 from faust.tables.sets import SetTable
 
+from logstate.contracts.changelog_keys import pack_window_tail
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import pack_window_tail
 from logstate.faust.record_serdes import is_record, refuse_pickle
 
 _PLAIN = (str, int, float, bytes, Decimal)

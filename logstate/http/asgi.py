@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import itertools
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -41,6 +42,7 @@ from logstate.http.remote_store import RemoteStore
 from logstate.http.responses import (
     Reason,
     StreamOf,
+    Threads,
     error_event,
     error_response,
     handle_errors,
@@ -49,8 +51,39 @@ from logstate.http.responses import (
     ndjson_response,
     unauthorized,
 )
-from logstate.http.routes import WholePathRoute, no_route
-from logstate.http.threads import Threads
+
+try:
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
+
+
+class WholePathRoute(Route):
+    """Matches whole paths: ``$`` would ignore a line break at the end, and ``.`` matches none."""
+
+    def __init__(self, path: str, endpoint: Any, **settings: Any) -> None:
+        super().__init__(path, endpoint, **settings)
+        whole = self.path_regex.pattern.removesuffix("$") + r"\Z"
+        self.path_regex = re.compile(whole, re.DOTALL)
+
+
+def no_route(request: Request, exc: Exception) -> Response:
+    """Return the response without a route: with the known paths, or the allowed methods."""
+    assert isinstance(exc, HTTPException)
+    path = request.scope["path"]
+    if exc.status_code == 405:
+        allowed = ", ".join(sorted((exc.headers or {})["Allow"].split(", ")))
+        response = error_response(
+            405, f"{request.method} is not allowed for {path!r:.100}: use {allowed}"
+        )
+        response.headers["Allow"] = allowed
+        return response
+    paths = [route.path_format for route in request.app.routes if "GET" in (route.methods or ())]
+    return error_response(404, f"unknown path {path!r:.100}: the paths are {', '.join(paths)}")
+
 
 try:
     from starlette.applications import Starlette

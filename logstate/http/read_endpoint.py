@@ -15,8 +15,7 @@ import msgspec
 from logstate.contracts.errors import UNDECODABLE
 from logstate.http.parameters import BadRequestError
 from logstate.http.query_handler import QueryHandler
-from logstate.http.responses import error_response, handle_errors, unauthorized
-from logstate.http.threads import Threads
+from logstate.http.responses import Threads, error_response, handle_errors, unauthorized
 from logstate.http.wire import ReadRequest
 
 try:

@@ -29,7 +29,7 @@ from logstate.directory.metadata import KeyQueryMetadata, StorePlace
 from logstate.http.cursors import CursorGoneError
 from logstate.http.query_handler import MisdirectedError, QueryHandler
 from logstate.http.wire import ReadReply, ReadRequest
-from logstate.queries.found_rows import found_rows
+from logstate.queries.queries import found_rows
 from logstate.queries.store_reads import StoreReads
 
 T = TypeVar("T")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -14,7 +15,35 @@ from logstate.http.cursors import CursorGoneError
 from logstate.http.keys import document
 from logstate.http.parameters import BadRequestError
 from logstate.http.query_handler import MisdirectedError
-from logstate.http.threads import Threads
+
+try:
+    import anyio
+    import anyio.to_thread
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
+
+T = TypeVar("T")
+
+
+class Threads:
+    """A limited number of threads; further calls wait."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def run(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a call in one of them; return its result."""
+        if self._limiter is None:  # it belongs to the event loop
+            self._limiter = anyio.CapacityLimiter(self._most)
+        bound = partial(call, *arguments)
+        return await anyio.to_thread.run_sync(bound, limiter=self._limiter)
+
+    async def run_to_its_end(self, call: Callable[[], None]) -> None:
+        """Run a call even if its caller is cancelled."""
+        with anyio.CancelScope(shield=True):
+            await self.run(call)
+
 
 try:
     from starlette.responses import Response, StreamingResponse

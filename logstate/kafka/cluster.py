@@ -4,24 +4,74 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from logstate.contracts.clients import ClientErrors
 from logstate.contracts.worker_config import MAX_POLL_INTERVAL_MS
 from logstate.kafka.admin import KafkaAdmin
-from logstate.kafka.background import BackgroundCalls
 from logstate.kafka.client_config import weaknesses
 from logstate.kafka.client_lines import ClientLines
 from logstate.kafka.client_settings import ClientSettings
 from logstate.kafka.fetching import with_fetch_bounds
 from logstate.kafka.group_consumer import KafkaGroupConsumer
 from logstate.kafka.log_consumer import KafkaLogConsumer
-from logstate.kafka.probe import KafkaProbe
 from logstate.kafka.producer import (
     KafkaPlainProducer,
     KafkaTransactionalProducer,
     murmur2_partition,
 )
+
+#: every cluster with transactions has it; a principal that may not see it gets a response too
+_ANY_TOPIC = "__transaction_state"
+
+
+class KafkaProbe:
+    """The probe of :class:`logstate.contracts.clients.Probe`."""
+
+    def __init__(self, config: Mapping[str, Any], lines: ClientLines) -> None:
+        self.brokers = str(config["bootstrap.servers"])
+        self._lines = lines
+        lines.is_watched = True
+        self._client = AdminClient({**config, "error_cb": lines.failed})
+
+    def ask(self, timeout_s: float) -> bool:
+        try:
+            self._client.list_topics(_ANY_TOPIC, timeout=timeout_s)
+        except KafkaException:
+            return False
+        return True
+
+    def client_errors(self) -> ClientErrors:
+        self._client.poll(0)
+        return self._lines.take()
+
+    def fold(self, *, is_away: bool) -> None:
+        self._lines.is_away = is_away
+
+    def close(self) -> None:
+        """End the counting: from now on the clients' lines are logged again."""
+        self._lines.is_watched = self._lines.is_away = False
+
+
+class BackgroundCalls:
+    """A thread for calls, see `logstate.contracts.clients.Background`. Every call returns."""
+
+    gives_turns = True
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")
+
+    def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any]:
+        return self._executor.submit(call, *arguments)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
 
 GroupProtocol = Literal["consumer", "classic"]
 

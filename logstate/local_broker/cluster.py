@@ -20,8 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from logstate.contracts.error_collector import ErrorCollector
-from logstate.contracts.errors import BrokerError, check
+from logstate.contracts.errors import BrokerError, ErrorCollector, check
 from logstate.contracts.setting_rules import seconds
 from logstate.local_broker.broker import (
     LocalBroker,

@@ -20,6 +20,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from logstate.changelog.stores.readers import MakeReader, reader_maker
@@ -33,11 +34,28 @@ from logstate.contracts.stores import (
     no_such_read,
 )
 from logstate.contracts.topic_names import changelog_topic
-from logstate.queries.found_rows import found_rows
 from logstate.queries.freshness import Freshness
 from logstate.queries.global_stores import GlobalStores
 from logstate.queries.store_reads import StoreReads
 from logstate.task.owned_task import OwnedTask, Stage
+
+_END = object()
+
+
+def found_rows(answer: Any) -> tuple[bool, Any]:
+    """Return whether there is a result, and the result; this reads an iterator's first row.
+
+    >>> found_rows(None)
+    (False, None)
+    >>> is_there, rows = found_rows(iter([1, 2]))
+    >>> is_there, list(rows)
+    (True, [1, 2])
+    """
+    if not isinstance(answer, Iterator):
+        return answer is not None, answer
+    first = next(answer, _END)
+    return (False, iter(())) if first is _END else (True, chain((first,), answer))
+
 
 T = TypeVar("T")
 

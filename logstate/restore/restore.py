@@ -20,7 +20,7 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.serde import record_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.restore.restore_pace import RestorePace
+from logstate.restore.rate_limiter import RestorePace
 from logstate.restore.restore_plan import within
 from logstate.restore.truncated_logs import TruncatedLogs
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget

@@ -24,10 +24,10 @@ from typing import Any
 from logstate.changelog.cut import Cut
 from logstate.contracts.clients import Admin, Background, Cluster, Pending, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     DirectoryInUseError,
+    ErrorCollector,
     LogstateError,
     RetriableError,
     StoreCorruptedError,
@@ -36,12 +36,11 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.async_request import AsyncRequest
 from logstate.restore.missing_records import LogRange
-from logstate.restore.rate_limiter import RateLimiter
+from logstate.restore.rate_limiter import RateLimiter, Throttle
 from logstate.restore.restore import Restorer
 from logstate.restore.restore_plan import target_of
 from logstate.restore.standby_logs import StandbyLogs
 from logstate.restore.task_rows import TaskRows
-from logstate.restore.throttle import Throttle
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan

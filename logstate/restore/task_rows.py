@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from logstate.changelog.cut import Cut
 from logstate.contracts.clients import Admin, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
-from logstate.contracts.errors import RestoreError, StoreCorruptedError
+from logstate.contracts.errors import ErrorCollector, RestoreError, StoreCorruptedError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.restore.missing_records import (

@@ -34,9 +34,8 @@ from logstate.contracts.error_text import printable, text_of, type_name
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
-from logstate.registry.schema_ids import SchemaIds
+from logstate.registry.schema_ids import REMEDY, SchemaIds, Subjects
 from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
-from logstate.registry.subjects import REMEDY, Subjects
 from logstate.serdes.avro_damage import (
     BOUNDED_DECIMAL,
     bounded_decimal,

@@ -20,8 +20,8 @@ import msgspec
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
+from logstate.registry.schema_ids import Subjects
 from logstate.registry.schema_registry import Registry
-from logstate.registry.subjects import Subjects
 from logstate.serdes.json_schema import MEANING, without_names
 
 T = TypeVar("T")

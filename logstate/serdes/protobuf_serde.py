@@ -23,9 +23,8 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
-from logstate.registry.schema_ids import SchemaIds
+from logstate.registry.schema_ids import SchemaIds, Subjects
 from logstate.registry.schema_registry import Import, ImportingRegistry, Registry
-from logstate.registry.subjects import Subjects
 from logstate.serdes.protobuf_compatibility import protobuf_changes
 from logstate.serdes.protobuf_schema import is_protobuf_message, message_schema
 

@@ -1,4 +1,4 @@
-"""Serdes of windowed keys, in the layouts of :mod:`logstate.contracts.windowed_keys`.
+"""Serdes of windowed keys, in the layouts of :mod:`logstate.contracts.changelog_keys`.
 
 A windowed key does not contain its end: the reader must know the window's size. So ``windowed``
 takes it (or the windows, if they differ in length) and ``session_windowed`` does not.
@@ -9,6 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from logstate.contracts.changelog_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    START_BYTES,
+    pack_session_tail,
+    pack_start,
+    unpack_session_tail_from,
+    unpack_start_from,
+)
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import (
@@ -18,15 +27,6 @@ from logstate.contracts.serde import (
     Serde,
     Serializer,
     inside,
-)
-from logstate.contracts.windowed_keys import (
-    MAX_TIME_MS,
-    SESSION_TAIL_BYTES,
-    START_BYTES,
-    pack_session_tail,
-    pack_start,
-    unpack_session_tail_from,
-    unpack_start_from,
 )
 
 K = TypeVar("K")

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from logstate.task.heap import offer, poll
+from logstate.task.queues import offer, poll
 
 PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
 

@@ -21,12 +21,42 @@ from typing import NamedTuple
 from logstate.changelog.cut import decode_cut
 from logstate.contracts.clients import Admin, Committed, Step, Steps
 from logstate.contracts.compatibility import MigrationOptions, SpecChange, Verdict
+from logstate.contracts.errors import UpgradeError
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.left_by_faust import refuse_tables_left_by_faust
-from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS
+from logstate.topics.manifest_changes import OF_KAFKA_STREAMS
 from logstate.topics.upgrade import check
+
+#: a topic that only workers of Faust applications create
+_LEADER = "{}-__assignor-__leader"
+
+
+def refuse_tables_left_by_faust(plan: BoundPlan, topics: Collection[str]) -> None:
+    """Raise UpgradeError if Faust ran here and its tables were not taken over.
+
+    ``topics``: every topic whose name begins with the application id.
+    """
+    for problem in left_by_faust(plan, topics):
+        raise UpgradeError(problem)
+
+
+def left_by_faust(plan: BoundPlan, topics: Collection[str]) -> list[str]:
+    """Return the reasons to refuse a start, if there are any."""
+    leader = _LEADER.format(plan.application_id)
+    if leader not in topics or cuts_topic(plan.application_id) in topics:
+        return []
+    stores = [name for name, topic in plan.changelog_topics.items() if topic is not None]
+    if not stores:
+        return []
+    problem = (
+        f"Application {plan.application_id!r} was run by Faust (the topic {leader!r} exists),"
+        f" and the stores {', '.join(map(repr, sorted(stores)))} would start empty, but continue"
+        " from its offsets. Take its tables over with logstate.faust.adopt() before the first"
+        " start (docs/faust.md), or use another application id"
+    )
+    return [problem]
+
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -11,19 +11,55 @@ from itertools import chain
 from typing import Any
 
 from logstate.changelog.store_fingerprint import store_changes
+from logstate.changelog.stored_manifest import is_own_topic
 from logstate.contracts.compatibility import (
     NOTHING_DECIDED,
     MigrationOptions,
     SpecChange,
     Verdict,
 )
+from logstate.contracts.topic_names import changelog_topic
 from logstate.serdes.compatibility import serde_changes
 from logstate.topics.manifest import HASHES_WINDOWS
-from logstate.topics.orphaned_changelogs import OF_KAFKA_STREAMS, may_hold_rows_of
 from logstate.topics.row_places import windows_of
 
-Manifest = Mapping[str, Any]
 Entry = Mapping[str, Any]
+
+#: the kind of stores that were left behind when an application was taken over from the JVM
+OF_KAFKA_STREAMS = "store of Kafka Streams"
+#: marks topics that are unused since the rows were moved to other partitions
+MOVED_AWAY = "moved_away"
+
+
+def is_own_log(application_id: str, name: str, entry: Entry) -> bool:
+    """Return whether the application created the changelog of an entry, and is its only writer."""
+    if entry.get(MOVED_AWAY):
+        moved = entry["changelog_topic"]
+        return moved is not None and is_own_topic(application_id, moved)
+    if entry["kind"] == OF_KAFKA_STREAMS or is_in_its_source(entry):
+        return False
+    own = changelog_topic(application_id, entry.get("logged_as", name))
+    return bool(entry["changelog_topic"] == own)
+
+
+def is_in_its_source(entry: Entry) -> bool:
+    """Return whether a store is kept in the external topic that it reads."""
+    return entry["changelog_topic"] in entry.get("source_topics", ())
+
+
+def may_hold_rows_of(entry: Entry, declared: Entry) -> bool:
+    """Return whether a declared store would find the rows of a forgotten one in its changelog.
+
+    It would if that topic was not deleted since, whatever the names of the two stores.
+    """
+    log, now = declared["changelog_topic"], declared.get("changelog_topic_id")
+    if now is None or log != entry["changelog_topic"] or is_in_its_source(declared):
+        return False
+    return entry.get("changelog_topic_id") in (None, now)
+
+
+Manifest = Mapping[str, Any]
+
 
 _ADDED = "It starts empty, and contains what is processed from now on"
 _FORGOTTEN = "It is forgotten: its changelog {changelog!r} stays, and nothing reads or writes it"

@@ -14,10 +14,14 @@ from logstate.contracts.compatibility import (
     Verdict,
     worst,
 )
-from logstate.topics.adoption import adopting, adoption_changes, left_by_kafka_streams
+from logstate.topics.adoption import (
+    adopting,
+    adoption_changes,
+    left_by_faust,
+    left_by_kafka_streams,
+)
 from logstate.topics.bound_plan import bind, external_topics
 from logstate.topics.internal_topics import check_topics_of_others, compared, required_topics
-from logstate.topics.left_by_faust import left_by_faust
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes
 from logstate.topics.upgrade import logged_as_stored

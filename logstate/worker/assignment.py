@@ -12,6 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from logstate.contracts.records import TaskId, TopicPartition
+from logstate.restore.standby_assignor import EMPTY_GROUP
+
+
+class WorkerControl:
+    """Requested and reported state of one worker."""
+
+    def __init__(self) -> None:
+        #: pause processing
+        self.is_paused = False
+        #: present and past members of the group; replaced as a whole
+        self.group_view = EMPTY_GROUP
+        #: the other workers of the instance that have joined
+        self.siblings: frozenset[int] = frozenset()
 
 
 class Assignment:

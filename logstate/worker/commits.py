@@ -10,6 +10,7 @@ Invariant: one commit at a time.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from logstate.commit.in_flight_commit import InFlightCommit
@@ -19,12 +20,30 @@ from logstate.contracts.clients import Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import REPLAYED
+from logstate.contracts.snapshots import SubShape
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
-from logstate.topics.sub_shapes import shape_of
+from logstate.topics.bound_plan import BoundPlan
 from logstate.worker.worker_observer import WorkerObserver
 from logstate.worker.worker_start import StartedWorker
+
+
+def shape_of(plan: BoundPlan) -> dict[int, SubShape]:
+    """Return sub-topology -> the internal topics that it reads and writes."""
+
+    def counted(topics: Iterable[str]) -> dict[str, int]:
+        return {t: plan.partition_counts[t] for t in topics if t in plan.repartition_topics}
+
+    return {
+        sub.id: SubShape(
+            plan.task_count(sub),
+            counted(plan.source_topics(sub)),
+            counted(plan.resolved(ref.name, ref.is_internal) for ref in sub.sink_topics),
+        )
+        for sub in plan.topology.sub_topologies
+    }
+
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.errors import OutOfRangeError
 from logstate.task.barriers import Barriers
 from logstate.task.task_table import TaskTable
+from logstate.worker.assignment import WorkerControl
 from logstate.worker.buffer_limit import BufferLimit
-from logstate.worker.worker_control import WorkerControl
 from logstate.worker.worker_observer import WorkerObserver
 
 

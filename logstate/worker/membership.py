@@ -18,7 +18,7 @@ from logstate.contracts.clients import (
     Step,
     Steps,
 )
-from logstate.contracts.error_collector import ErrorCollector
+from logstate.contracts.errors import ErrorCollector
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.topic_names import cuts_topic
 

@@ -33,8 +33,8 @@ from logstate.restore.standbys import Standbys
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
+from logstate.worker.assignment import WorkerControl
 from logstate.worker.heartbeat_backoff import HeartbeatBackoff, SiblingWorkers
-from logstate.worker.worker_control import WorkerControl
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from logstate.contracts.clients import Probe
 from logstate.contracts.clock import Clock
-from logstate.worker.active_call import active_call
 from logstate.worker.outage import Note, Outage
+from logstate.worker.slow_calls import active_call
 from logstate.worker.worker import Worker
 from logstate.worker.worker_observer import WorkerObserver
 

@@ -27,10 +27,10 @@ from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clients import Cluster, Rebalance, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     REPLAYED,
+    ErrorCollector,
     ForeignGroupError,
     LogstateError,
     LostMemberError,
@@ -48,6 +48,7 @@ from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
+from logstate.worker.assignment import WorkerControl
 from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.commits import Commits
 from logstate.worker.fetch_buffer import FetchBuffer
@@ -57,7 +58,6 @@ from logstate.worker.processing import Processing
 from logstate.worker.protocol_conflict import ProtocolConflict
 from logstate.worker.slow_calls import SlowCalls
 from logstate.worker.standby_tasks import StandbyTasks
-from logstate.worker.worker_control import WorkerControl
 from logstate.worker.worker_observer import WorkerObserver
 from logstate.worker.worker_start import StartedWorker, WorkerStart
 

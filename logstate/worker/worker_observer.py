@@ -9,6 +9,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
@@ -18,11 +19,43 @@ from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 from logstate.metrics import catalogue
 from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
-from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.task.task import Task
-from logstate.worker.lag import input_lag, restore_lag
 from logstate.worker.late_record_rate import LateRecordRate, late_line
 from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
+
+
+@dataclass(frozen=True)
+class TaskLag:
+    """Distance between a task and the last known ends of its logs."""
+
+    #: ``assigned``, ``restoring``, ``starting`` or ``running``
+    stage: str
+    #: offsets between the positions in its inputs and their ends; None: no end is known yet
+    input_records: int | None
+    #: offsets of changelogs that are still to be replayed
+    restore_records: int
+
+
+def lag_of(owned: OwnedTask) -> TaskLag:
+    """Return the lag of a task. Called from any thread."""
+    lags = [lag for tp in owned.partitions if (lag := input_lag(owned, tp)) is not None]
+    remaining = sum(restore_lag(owned, target) for target in owned.targets)
+    return TaskLag(owned.stage.value, sum(lags) if lags else None, remaining)
+
+
+def input_lag(owned: OwnedTask, partition: TopicPartition) -> int | None:
+    """Return the lag in one input partition; None if its end is unknown."""
+    end, task = owned.ends.get(partition), owned.task_or_none
+    return None if end is None or task is None else max(0, end - task.position(partition))
+
+
+def restore_lag(owned: OwnedTask, target: StoreTarget) -> int:
+    """Return the remaining offsets of one store's restore."""
+    task = owned.task_or_none
+    position = 0 if task is None else task.state.positions.get(target.store, 0)
+    return 0 if target.is_done else max(0, target.target - position)
+
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -6,18 +6,16 @@ A start that fails, or is stopped early, closes all clients that it has created.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from logstate.commit.commit import Committer
-from logstate.commit.renewed_producer import RenewedProducer
-from logstate.commit.transaction import Transactions
+from logstate.commit.transaction import RenewedProducer, Transactions
 from logstate.contracts.clients import Admin, Background, Cluster, PlainProducer, Step, Steps
 from logstate.contracts.clock import Clock
-from logstate.contracts.error_collector import ErrorCollector
 from logstate.contracts.error_text import text_of
-from logstate.contracts.errors import RetriableError, UpgradeError
+from logstate.contracts.errors import ErrorCollector, RetriableError, TopicError, UpgradeError
 from logstate.contracts.processing import ApplicationContext
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.worker_config import WorkerConfig
@@ -34,7 +32,6 @@ from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest_record
 from logstate.topics.manifest_log import ManifestLog, decoded
-from logstate.topics.sink_partition_counts import SinkPartitionCounts
 from logstate.topics.upgrade import accepted, check_unmarked
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
@@ -42,6 +39,26 @@ from logstate.worker.limits import StartupTimeout
 from logstate.worker.membership import Membership
 from logstate.worker.planned_topics import PlannedTopics
 from logstate.worker.worker_observer import WorkerObserver
+
+
+class SinkPartitionCounts(dict[str, int]):
+    """Topic -> partitions; ``counts[topic]`` looks up unknown topics."""
+
+    def __init__(self, known: Mapping[str, int], admin: Admin) -> None:
+        super().__init__(known)
+        self._admin = admin
+
+    def __missing__(self, topic: str) -> int:
+        found = self._admin.describe_topics([topic]).get(topic)
+        if found is None:
+            raise TopicError(
+                f"topic {topic!r}, which the function passed to to() returned, does not exist."
+                " Output topics are never created here. Create it, or correct what the function"
+                " returns"
+            )
+        self[topic] = found.partitions
+        return found.partitions
+
 
 _LOGGER = logging.getLogger(__name__)
 

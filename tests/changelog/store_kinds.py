@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from logstate import serdes
 from logstate.changelog.stores.versioned_reads import LATEST
+from logstate.contracts.changelog_keys import session_times, start_of_window
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
-from logstate.contracts.windowed_keys import session_times, start_of_window
 from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,

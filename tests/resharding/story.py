@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from logstate.admin.in_flight import check_is_drained
 from logstate.admin.logs import KafkaLogs
 from logstate.app.application import Application
+from logstate.contracts.changelog_keys import start_of_window
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.windowed_keys import start_of_window
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import log_bounds, log_topics, read_partition

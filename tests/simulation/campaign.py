@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from logstate.testing.simulation.garbage import take_cluster_apart
+from logstate.testing.simulation.clock import take_cluster_apart
 from logstate.testing.simulation.swarm import Swarm
 from tests.simulation import flow
 from tests.simulation.coverage import Coverage

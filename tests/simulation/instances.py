@@ -17,7 +17,7 @@ from logstate.app.presence import places_of
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TaskId
 from logstate.contracts.serving import Serving
-from logstate.directory.claims import Claims
+from logstate.directory.directory_link import Claims
 from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import KnownInstances, address_claim
 from logstate.directory.log_time import LogTime

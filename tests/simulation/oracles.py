@@ -26,8 +26,8 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic
 from logstate.testing.fake.fetched import StoredRecord
+from logstate.testing.simulation.clock import take_apart
 from logstate.testing.simulation.disk import Directory
-from logstate.testing.simulation.garbage import take_apart
 from logstate.testing.simulation.stored_rows import comparable, row_time, rows_of
 from logstate.topology.graph.sub_topology import SubTopology
 from tests.simulation import flow

@@ -23,7 +23,7 @@ from logstate.queries.global_stores import GlobalStores
 from logstate.task.task import Task
 from logstate.testing import FakeCluster
 from logstate.testing.fake.fetched import StoredRecord
-from logstate.testing.simulation.garbage import take_apart
+from logstate.testing.simulation.clock import take_apart
 from logstate.testing.simulation.stored_rows import comparable, rows_of
 from logstate.topics.bound_plan import bind
 from logstate.topology.graph.sub_topology import SubTopology

@@ -37,7 +37,7 @@ from logstate.contracts.topic_names import cuts_topic
 from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.faults import Fault as CallFault
 from logstate.testing.fake.faults import Faults
-from logstate.testing.simulation.garbage import take_apart
+from logstate.testing.simulation.clock import take_apart
 from logstate.testing.simulation.stored_rows import rows_of
 from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input, Upstream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.changelog.reading.lookup_keys import ENCODERS, encoded_keys
+from logstate.changelog.reading.stored_table import ENCODERS, encoded_keys
 from logstate.changelog.reading.tables import StoreTable
 from logstate.changelog.reading.types import SIMPLE
 from logstate.changelog.spark.kafka_sql import EXPRESSIONS

@@ -68,8 +68,7 @@ from logstate.topology.operators.streams.process import ConnectedStores
 from logstate.topology.operators.tables.derived_tables import TableMapValuesNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode
-from logstate.topology.operators.tables.to_change_stream import ToChangeStreamNode
-from logstate.topology.operators.tables.to_stream import ToStreamNode
+from logstate.topology.operators.tables.to_stream import ToChangeStreamNode, ToStreamNode
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_stores import Stores
 from logstate.topology.processor.value_transformer import ValueTransformer

@@ -27,7 +27,7 @@ from logstate.topology.operators.joins.self_join import SelfJoinNode
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
 from logstate.topology.operators.streams.pass_through import PassThroughNode
-from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
+from logstate.topology.plan.optimization import StreamJoinLogicalNode
 
 JoinKind = Literal["inner", "left", "outer"]
 S = TypeVar("S", bound=StreamFlow[Any, Any])

@@ -11,17 +11,33 @@ Invariants: ``children`` and ``parents`` are ordered and without duplicates; a n
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import ClassVar
 
+from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.chain_depth import check_depth
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.late_binding import next_declaration
 from logstate.topology.declaring.naming import Names
 from logstate.topology.graph.nodes import Declared, ProcessorNode, SinkNode, SourceNode, TableNode
 from logstate.topology.graph.plan_builder import GlobalStore, PlanBuilder
+
+
+def check_depth(depth: int, name: str, declared_at: str | None) -> None:
+    """Raise TopologyError for an operator that is too far below its source."""
+    most = sys.getrecursionlimit() // 2
+    if depth > most:
+        raise TopologyError(
+            f"Operator {name!r} is number {depth} in a chain of operators that call one another,"
+            f" and a chain has at most {most}: each takes a call, two where several operators are"
+            f" below one, and Python allows {sys.getrecursionlimit()} calls within one another. Do"
+            " several steps in one function, read many topics by stream(topic, topic, ...) instead"
+            " of merging them one by one, divide the chain by repartition(), or raise"
+            " sys.setrecursionlimit() before the topology is declared.",
+            declared_at=declared_at,
+        )
 
 
 class LogicalNode(Declared):

@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import RecordContext, TopicPartition
@@ -41,6 +41,15 @@ from logstate.contracts.serde import (
 )
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
+
+F = TypeVar("F", bound="Callable[..., None]")
+
+
+def late_edge(task: TaskContext, node: str, forward: F) -> F:
+    """``forward`` itself if no handler is asked about what fails."""
+    late_results: Any = getattr(task, "late_results", None)
+    return forward if late_results is None else late_results.guarded(node, forward)
+
 
 Process: TypeAlias = "StreamProcess | TableProcess"
 #: what a closure calls with its results: that of the one child, or a loop over several

@@ -13,6 +13,7 @@ semantics (KIP-914) reach the operators below versioned tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.errors import TopologyError
@@ -22,11 +23,45 @@ from logstate.topology.declaring.naming import check_name
 from logstate.topology.graph.logical import (
     LogicalGraph,
     LogicalNode,
+    ProcessorLogicalNode,
     SourceLogicalNode,
     TableSourceLogicalNode,
 )
+from logstate.topology.graph.nodes import ProcessorNode
+from logstate.topology.graph.plan_builder import PlanBuilder
+from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
 from logstate.topology.plan.repartition import RepartitionLogicalNode
-from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
+
+
+class StreamJoinLogicalNode(LogicalNode):
+    """Both join sides and their union."""
+
+    this_window: ProcessorLogicalNode
+    other_window: ProcessorLogicalNode
+    this_join: ProcessorNode
+    other_join: ProcessorNode
+    union: ProcessorNode
+    self_join: ProcessorNode
+    is_self_join: bool = field(default=False, init=False)
+
+    def become_self_join(self) -> None:
+        """Keep one side only: a record always finds itself, so left and outer joins qualify too."""
+        for parent in list(self.other_window.parents):
+            parent.remove_child(self.other_window)
+        self.is_self_join = True
+
+    def write(self, plan: PlanBuilder) -> None:
+        if self.is_self_join:
+            plan.add_processor(self.self_join, [self.this_window.name])
+            return
+        if not set(self.this_window.parents).isdisjoint(self.other_window.parents):
+            for window in (self.this_window.node, self.other_window.node):
+                assert isinstance(window, StreamJoinWindowNode)
+                window.is_shared = True
+        plan.add_processor(self.this_join, [self.this_window.name])
+        plan.add_processor(self.other_join, [self.other_window.name])
+        plan.add_processor(self.union, [self.this_join.name, self.other_join.name])
+
 
 RULES = ("reuse_source_topics", "merge_repartition_topics", "single_store_self_join")
 

@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.chain_depth import check_depth
 from logstate.topology.graph.description import Description, describe_plan
 from logstate.topology.graph.grouping import copartition_groups, node_groups
+from logstate.topology.graph.logical import check_depth
 from logstate.topology.graph.nodes import SinkNode, TopicRef
 from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
 from logstate.topology.graph.sub_topology import SubTopology

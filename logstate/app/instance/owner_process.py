@@ -10,10 +10,15 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from types import FrameType
 from typing import Any
 
 from logstate.contracts.errors import LogstateError
+
+#: set in a worker process before it imports user modules
+is_worker = threading.Event()
+
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from logstate.app.instance.health import Health
 from logstate.app.instance.states import Facts
-from logstate.worker.lag import TaskLag
+from logstate.worker.worker_observer import TaskLag
 
 #: a process without a report for this long hangs; it reports every second
 SILENCE_MS = 30_000.0

@@ -38,7 +38,7 @@ from logstate.queries.queries import Answer
 from logstate.restore.restore import RestoreListener
 from logstate.topics.placement import placed_by
 from logstate.topology.plan.plan import Topology
-from logstate.worker.lag import TaskLag
+from logstate.worker.worker_observer import TaskLag
 
 _RUNNING = "running"
 

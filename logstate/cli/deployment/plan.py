@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from logstate.cli.shared.changes import STATUS, for_programs, print_changes
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
-from logstate.cli.shared.printing import print_json, print_text
+from logstate.cli.shared.printing import STATUS, for_programs, print_changes, print_json, print_text
 from logstate.cli.shared.stored_state import decisions, with_manifest
 from logstate.contracts.clients import Admin, run_steps
 from logstate.topics import preview as previews

@@ -7,8 +7,7 @@ from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
-from logstate.testing.fake.probe import FakeProbe
-from logstate.testing.fake.process import FakeProcess
+from logstate.testing.fake.process import FakeProbe, FakeProcess
 from logstate.testing.fake.producers import FakePlainProducer, FakeTransactionalProducer
 
 

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from logstate.contracts.clients import ClientErrors
 from logstate.contracts.partitioner import partition_of
 from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.client import ProcessLife
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
-from logstate.testing.fake.probe import FakeProbe
 from logstate.testing.fake.producers import FakePlainProducer, FakeTransactionalProducer
+
+
+class FakeProbe:
+    """See :class:`logstate.contracts.clients.Probe`; ``FakeCluster.away`` is what it notices."""
+
+    brokers = "fake:9092"
+
+    def __init__(self, cluster: FakeBrokers) -> None:
+        self._cluster = cluster
+        #: the last argument of ``fold``
+        self.folds = False
+
+    def ask(self, timeout_s: float) -> bool:  # noqa: ARG002  it knows at once
+        return self._cluster.away is None
+
+    def client_errors(self) -> ClientErrors:
+        away = self._cluster.away
+        return ClientErrors() if away is None else ClientErrors(1, away, "refused you" in away)
+
+    def fold(self, *, is_away: bool) -> None:
+        self.folds = is_away
+
+    def close(self) -> None:
+        self.folds = False
 
 
 class FakeProcess(ProcessLife):

@@ -2,9 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from logstate.contracts.clock import Alarm, ManualClock
+from logstate.task.task import Task
+from logstate.testing.fake.cluster import FakeCluster
+from logstate.worker.worker import Worker
+from logstate.worker.worker_observer import WorkerObserver
+
+
+def take_apart(task: Task) -> None:
+    """Cut the cycles of a dead task; it is of no use any more, not even for an error message."""
+    for store in task.state.stores.values():
+        vars(store).clear()
+    for rows in task.state._rows.values():
+        rows._mirrors.clear()
+    vars(task.state).clear()
+    vars(task.guard).clear()
+    vars(task).clear()
+
+
+def take_worker_apart(worker: Worker) -> None:
+    """The same for a worker whose steps are dropped: nothing of it runs again."""
+    if worker._begun_commits is not None:
+        vars(worker._begun_commits).clear()
+    vars(worker).clear()
+
+
+def take_cluster_apart(cluster: FakeCluster) -> None:
+    """The same for a cluster that was examined."""
+    cluster.groups.clear()
+    vars(cluster).clear()
+
+
+class SilentObserver(WorkerObserver):
+    """Hears everything, keeps the tasks."""
+
+    def tasks_changed(self, tasks: Mapping[Any, Any]) -> None:
+        self.tasks = dict(tasks)
+
+    def started(self) -> None: ...
+    def ended(self) -> None: ...
+    def stopping(self) -> None: ...
+    def paused(self, is_paused: bool) -> None: ...
+    def processed(self, duration_ms: float) -> None: ...
+    def applied(self, duration_ms: float) -> None: ...
+    def committed(self, report: Any, duration_ms: float) -> None: ...
+    def aborted(self) -> None: ...
+    def produced(self, owned: Any, outputs: Any) -> None: ...
+    def rebalanced(self, kind: str, partitions: int) -> None: ...
+    def turn(self, *_: Any) -> None: ...
+    def refresh(self, *_: Any) -> None: ...
+    def task_closing(self, owned: Any) -> None: ...
 
 
 class ProcessClock:

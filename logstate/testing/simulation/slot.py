@@ -21,10 +21,13 @@ from logstate.task.task import Task
 from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.cluster import FakeCluster
 from logstate.testing.fake.process import FakeProcess
-from logstate.testing.simulation.clock import ProcessClock
+from logstate.testing.simulation.clock import (
+    ProcessClock,
+    SilentObserver,
+    take_apart,
+    take_worker_apart,
+)
 from logstate.testing.simulation.disk import Directory, Disk
-from logstate.testing.simulation.garbage import take_apart, take_worker_apart
-from logstate.testing.simulation.silent_observer import SilentObserver
 from logstate.testing.simulation.swarm import ScheduledFault
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.plan.plan import Topology

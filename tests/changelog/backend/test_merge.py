@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.changelog.backend.merge import merge_rows
+from logstate.changelog.backend.ordered import merge_rows
 
 PREFIX = b"p:"
 some_rows = st.dictionaries(st.binary(max_size=2), st.binary(max_size=1), max_size=8)

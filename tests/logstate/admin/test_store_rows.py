@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from logstate.admin.store_rows import LoggedRow, StoreRows
+from logstate.contracts.changelog_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.contracts.partitioner import partition_of
-from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
 
 STRING, INT64 = {"format": "string"}, {"format": "int64"}
 SEVEN = (7).to_bytes(8, "big")

@@ -23,7 +23,7 @@ from logstate.contracts.errors import (
 from logstate.restore.restore import RestoreProgress
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
-from logstate.worker.lag import TaskLag
+from logstate.worker.worker_observer import TaskLag
 from tests.logstate.flows import counted
 from tests.logstate.state_story import Story
 from tests.logstate.task.task_bench import topology_of

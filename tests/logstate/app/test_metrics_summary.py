@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logstate.app.instance.merged_metrics import MergedMetrics
 from logstate.app.instance.merged_metrics import figures_of as measured
-from logstate.app.metrics_summary import MetricsSummary, figures_of
+from logstate.app.presence import MetricsSummary, figures_of
 from logstate.contracts.clock import ManualClock
 from logstate.directory.entries import InstanceMetrics
 from logstate.metrics import catalogue

@@ -12,8 +12,8 @@ import pytest
 
 from logstate.app.application import Application
 from logstate.app.instance.channel import Channel
+from logstate.app.instance.owner_process import is_worker
 from logstate.app.instance.states import Lifecycle
-from logstate.app.instance.this_process import is_worker
 from logstate.app.instance.worker_processes import StartCommand
 from logstate.app.worker_main import ServedWorker, new_worker, program
 from logstate.contracts.errors import ConfigError, LogstateError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logstate.contracts.clients import Step, Steps, run_steps
-from logstate.contracts.error_collector import ErrorCollector
+from logstate.contracts.errors import ErrorCollector
 
 
 def fail(message: str) -> None:

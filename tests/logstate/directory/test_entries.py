@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from logstate.directory.claims import Claims
+from logstate.directory.directory_link import Claims
 from logstate.directory.entries import (
     CLAIM_MAX,
     HEARTBEAT_MAX_MS,

@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from logstate.directory.claims import Claims
+from logstate.directory.directory_link import Claims
 from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import MISSED_MAX, KnownInstances, address_claim
 

@@ -18,8 +18,8 @@ from logstate.faust.table_rows import (
     tables_of,
     window_problem,
 )
+from logstate.topics.adoption import refuse_tables_left_by_faust
 from logstate.topics.bound_plan import bind
-from logstate.topics.left_by_faust import refuse_tables_left_by_faust
 from logstate.topology import StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from logstate.kafka.background import BackgroundCalls
+from logstate.kafka.cluster import BackgroundCalls
 from tests.patience import PATIENCE_S
 
 

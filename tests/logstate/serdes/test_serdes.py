@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
-from logstate.contracts.windowed_keys import MAX_TIME_MS
 from logstate.serdes import (
     boolean,
     bytes_,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.changelog_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.contracts.partitioner import partition_of
-from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.serdes.built_in import string
 from logstate.serdes.join_serdes import (
     CombinedKeySerde,

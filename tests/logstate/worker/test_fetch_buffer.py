@@ -14,9 +14,9 @@ from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topology import StreamsBuilder
+from logstate.worker.assignment import WorkerControl
 from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.fetch_buffer import FetchBuffer
-from logstate.worker.worker_control import WorkerControl
 from logstate.worker.worker_observer import WorkerObserver
 from tests.logstate.commit.step_recorder import StepRecorder
 from tests.logstate.task.task_bench import TaskBench

@@ -12,8 +12,7 @@ from logstate.contracts.errors import BrokerError, FencedError
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
-from logstate.worker.active_call import ActiveCall, active_call
-from logstate.worker.slow_calls import ProcessedRecord, SlowCalls
+from logstate.worker.slow_calls import ActiveCall, ProcessedRecord, SlowCalls, active_call
 from logstate.worker.watchdog import Watchdog
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.directory.claims import Claims
+from logstate.directory.directory_link import Claims
 from logstate.directory.entries import InstanceEntry
 from logstate.directory.known_instances import KnownInstances
 from logstate.http.query_handler import QueryHandler

@@ -20,7 +20,7 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.late_edge import late_edge
+from logstate.topology.graph.nodes import late_edge
 
 #: windowed key, aggregate and timestamp
 Row: TypeAlias = "tuple[Any, Any, int]"

@@ -45,8 +45,7 @@ from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.graph.late_edge import late_edge
-from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
 
 #: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
 EmitExpired: TypeAlias = Callable[[int, Headers], None]

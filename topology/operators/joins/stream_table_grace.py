@@ -26,8 +26,14 @@ from logstate.contracts.drops import null_dropper
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.late_edge import late_edge
-from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
+from logstate.topology.graph.nodes import (
+    Children,
+    Forward,
+    Process,
+    ProcessorNode,
+    TableNode,
+    late_edge,
+)
 
 
 class StreamTableGraceJoinNode(ProcessorNode):

@@ -28,11 +28,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import MAX_TIME_MS
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.changelog_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RegistryError
 from logstate.contracts.partitioner import partition_of
@@ -25,7 +26,6 @@ from logstate.contracts.record_parts import (
 from logstate.contracts.records import Headers, RecordContext
 from logstate.contracts.serde import Encoders
 from logstate.contracts.topic_names import is_internal
-from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.graph.nodes import Partitioner, Process, SinkNode, TopicRef
 

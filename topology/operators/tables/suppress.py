@@ -32,8 +32,7 @@ from logstate.contracts.errors import ProcessingError
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.late_edge import late_edge
-from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter, late_edge
 
 
 class SuppressNode(TableNode):

@@ -10,8 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TaskContext
-from logstate.contracts.records import Headers
+from logstate.contracts.records import Change, Headers
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+
+
+class ToChangeStreamNode(ProcessorNode):
+    """Forwards every change of the current row as a :class:`Change`."""
+
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        send: StreamProcess = forward
+
+        def process(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            if is_latest:
+                send(key, Change(new, old), timestamp, headers)
+
+        return process
 
 
 class ToStreamNode(ProcessorNode):

@@ -22,7 +22,7 @@ from logstate.app.instance.reports import (
     tasks_of,
 )
 from logstate.app.instance.states import Facts
-from logstate.worker.lag import TaskLag
+from logstate.worker.worker_observer import TaskLag
 
 OK = Health(True, "fine")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.contracts.windowed_keys import MAX_TIME_MS
+from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.topology.declaring.windows import TumblingWindows, Windows
 from logstate.topology.operators.aggregates.fold import FoldNode
 from tests.topology.operators.aggregates.test_session_aggregate import sessions
