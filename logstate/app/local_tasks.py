@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from logstate.changelog.directory import StateDirectory
-from logstate.changelog.state import TaskState, open_task_state
+from logstate.changelog.state import TaskState
+from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
 from logstate.contracts.processing import ApplicationContext
 from logstate.contracts.worker_config import WorkerConfig

@@ -115,8 +115,8 @@ def name_conflict(topic: str, topics: Iterable[str]) -> str:
             return (
                 f"topic {topic!r} cannot be made: there is {other!r}, which differs in '.' and '_'"
                 " only, and brokers refuse that. That topic probably belongs to another"
-                " application, or to another store or repartition of this one: give this one"
-                " another application_id, or rename the store or operator of the topic"
+                " application, or to another store or repartition of this one: give this"
+                " application another application_id, or rename the store or operator of the topic"
             )
     return ""
 

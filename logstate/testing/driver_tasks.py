@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from logstate.changelog.state import TaskState, open_task_state
+from logstate.changelog.state import TaskState
+from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
 from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, EmitIntervals
 from logstate.contracts.records import TaskId, TopicPartition

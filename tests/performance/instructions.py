@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from logstate.changelog.state import open_task_state
+from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clients import TopicDescription
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.records import TaskId, TopicPartition

@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from logstate import serdes
-from logstate.changelog.state import open_task_state
+from logstate.changelog.task_state import open_task_state
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import TaskId
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp

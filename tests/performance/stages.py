@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Message, Producer
 
-from logstate.changelog.state import open_task_state
+from logstate.changelog.task_state import open_task_state
 from logstate.commit.commit import Committer
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clients import TopicDescription, run_steps
