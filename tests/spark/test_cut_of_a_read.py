@@ -222,7 +222,7 @@ def test_a_changelog_with_another_partition_count_is_refused(
 ) -> None:
     log.add_store("spend", partitions=3)
 
-    with pytest.raises(PySparkException, match=r"has 2 partitions, and .* declared with 3"):
+    with pytest.raises(PySparkException, match=r"has 2 partitions, but .* declared with 3"):
         table("spend")
 
 

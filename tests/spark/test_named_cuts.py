@@ -193,7 +193,7 @@ def test_names_are_unique_and_free_again_after_a_delete(log: ApplicationLog, row
         create_cut(log.bootstrap, log.application, "x")
     with pytest.raises(ConfigError, match=r"no stores \['spent'\]"):
         create_cut(log.bootstrap, log.application, "y", stores=["spent"])
-    with pytest.raises(ConfigError, match=r"'latest' is no name for a cut"):
+    with pytest.raises(ConfigError, match=r"'latest' is not a valid name of a cut"):
         create_cut(log.bootstrap, log.application, "latest")
 
     delete_cut(log.bootstrap, log.application, "x")
