@@ -72,13 +72,25 @@ def topology() -> Topology:
     return builder.build()
 
 
+def tracked_objects() -> int:
+    """Return the number of objects that the garbage collector tracks.
+
+    ``gc.get_objects()`` holds a reference to each of them. A tuple that another thread is filling
+    then fails with ``SystemError: bad argument to internal function``.
+    """
+    gc.freeze()
+    count = gc.get_freeze_count()
+    gc.unfreeze()
+    return count
+
+
 def memory() -> dict[str, int]:
     """What the process knows of itself; a collection first, so that garbage does not count."""
     from logstate.changelog.backend.rocks import shared_memory
 
     gc.collect()
     return {
-        "objects": len(gc.get_objects()),
+        "objects": tracked_objects(),
         "allocated_blocks": sys.getallocatedblocks(),
         "block_cache_bytes": shared_memory().used_bytes(),
         **_heap(),

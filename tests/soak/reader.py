@@ -14,7 +14,7 @@ import time
 import pyarrow as pa
 
 import logstate
-from tests.soak.flow import APPLICATION, STORES
+from tests.soak.flow import APPLICATION, STORES, tracked_objects
 
 
 def read_all(bootstrap: str) -> int:
@@ -30,7 +30,7 @@ def main() -> None:
         began_s = time.monotonic()
         rows = read_all(bootstrap)
         gc.collect()
-        told = {"reads": number + 1, "rows": rows, "objects": len(gc.get_objects())}
+        told = {"reads": number + 1, "rows": rows, "objects": tracked_objects()}
         print(json.dumps(told | {"allocated_blocks": sys.getallocatedblocks()}), flush=True)
         time.sleep(max(0.0, began_s + float(seconds) - time.monotonic()))
 
