@@ -38,7 +38,6 @@ from logstate.contracts.serde import Serde
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import log_bounds, read_partition
 
-_ATTEMPT_BYTES = 16
 _HEAD = struct.Struct(">16sq?")
 #: Spark 4.1 passes Arrow batches; earlier versions pass rows
 _Writer: Any = getattr(spark, "DataSourceArrowWriter", spark.DataSourceWriter)

@@ -52,6 +52,3 @@ class StandbySettings:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-NO_STANDBYS = StandbySettings(replicas=0)
