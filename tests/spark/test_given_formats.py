@@ -129,7 +129,7 @@ def test_types_of_sql_are_types_of_columns(ddl: str, simple: str) -> None:
         ("a bigint b string", "nothing was expected behind it, and 'b' is there"),
         ("a array<bigint", "'>' was expected and 'its end' is there"),
         ("a map<int, int>", "the keys of a map are strings"),
-        ("a", "known are"),
+        ("a", "use one of tinyint"),
         ("a int,", "a name is missing at its end"),
     ],
 )
