@@ -20,7 +20,7 @@ _OLDER = """
 import sys
 import pyspark.sql.datasource
 sys.modules["pyspark.sql.streaming.datasource"] = None
-from logstate.changelog.spark import LogstateDataSource, change_reader, read_limits
+from logstate.changelog.spark import LogstateDataSource, admission, change_reader
 from logstate.changelog.reading.changelog_source import ChangelogSource
 from logstate.changelog.reading.options import SourceOptions
 """
@@ -40,7 +40,7 @@ def test_a_spark_without_read_limits_asks_for_an_offset_and_says_nothing() -> No
         "reader = change_reader.ChangeReader(SourceOptions('b'), source)\n"
         "class Bounds: stable_end = 7\n"
         "reader._bounds = lambda: {0: Bounds}\n"
-        "print(read_limits.HAS_READ_LIMITS, reader.latestOffset())"
+        "print(admission.HAS_READ_LIMITS, reader.latestOffset())"
     )
 
     assert told == "False {'t': {'0': 7}, 'topic_ids': {'t': 'i'}}"
