@@ -38,7 +38,7 @@ def test_without_it_a_row_of_an_earlier_version_says_what_is_missing() -> None:
 
 @pytest.mark.parametrize("target", ["tests.upgrades.topologies", "nowhere:VERSION", "json:nothing"])
 def test_a_serde_that_cannot_be_imported_is_named(target: str) -> None:
-    with pytest.raises(ConfigError, match=f"valueSerde: '{target}' is not a serde"):
+    with pytest.raises(ConfigError, match=f"valueSerde: '{target}' cannot be imported here"):
         column_type(DESCRIPTION, serde=target).decode(OLD)
 
 
