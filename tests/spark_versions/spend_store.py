@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import logstate
-from logstate.app import Application
+from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import ProducedRecord, TopicPartition
