@@ -30,6 +30,7 @@ from logstate.contracts.setting_rules import (
     choice,
     count,
     duration,
+    emit_interval,
     flag,
     offset_reset,
     shown,
@@ -139,7 +140,6 @@ _commit_interval = partial(
     unit="milliseconds",
 )
 _optional_duration = partial(duration, optional=True)
-_emit_interval = partial(duration, unit="milliseconds", optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,8 +184,8 @@ class Settings:
     workers: int = setting(1, partial(count, least=1))
     serve: str | Serving | None = setting(None, _serve, for_processors=False)
     standby_replicas: int | StandbySettings = setting(0)
-    window_emit_interval: timedelta | None = setting(None, _emit_interval, for_processors=False)
-    outer_join_emit_interval: timedelta | None = setting(None, _emit_interval, for_processors=False)
+    window_emit_interval: timedelta | None = setting(None, emit_interval, for_processors=False)
+    outer_join_emit_interval: timedelta | None = setting(None, emit_interval, for_processors=False)
     on_state_loss: OnStateLoss = setting(
         WorkerConfig.on_state_loss, partial(choice, allowed=get_args(OnStateLoss))
     )

@@ -73,11 +73,9 @@ def seconds(name: str, given: object) -> Iterator[str]:
         yield f"{name} must be a number of seconds, at least 0; got {shown(given)}"
 
 
-def emit_intervals(windows: object, outer_joins: object) -> Iterator[str]:
-    """The intervals of checks for final results; None is not set."""
-    named = {"window_emit_interval": windows, "outer_join_emit_interval": outer_joins}
-    for name, given in named.items():
-        yield from duration(name, given, unit="milliseconds", optional=True)
+def emit_interval(name: str, given: object) -> Iterator[str]:
+    """A timedelta between two checks for final results, or None for the default."""
+    yield from duration(name, given, unit="milliseconds", optional=True)
 
 
 def flag(name: str, given: object) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError, check
-from logstate.contracts.setting_rules import application_id, choice, count, emit_intervals, shown
+from logstate.contracts.setting_rules import application_id, choice, count, emit_interval, shown
 from logstate.contracts.worker_config import ChangelogWrites
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.topology.plan.plan import Topology
@@ -27,7 +27,8 @@ def check_driver_settings(topology: object, decisions: MigrationOptions, **given
         count("commit_every", given["commit_every"], least=1),
         count("apply_every", given["apply_every"], least=1),
         _of_topics(given["topics"]),
-        emit_intervals(*given["emit_intervals"]),
+        emit_interval("window_emit_interval", given["emit_intervals"][0]),
+        emit_interval("outer_join_emit_interval", given["emit_intervals"][1]),
         decisions.problems(),
         _of_state_dir(given["state_dir"]),
     )
