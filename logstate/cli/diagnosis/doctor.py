@@ -26,7 +26,13 @@ from logstate.kafka.broker_facts import broker_facts, clock_skew
 from logstate.local_broker.java import find_java
 
 #: packages that every application needs, with their minimum versions
-_NEEDED = {"confluent-kafka": (2, 14), "rocksdict": (0, 3, 29), "msgspec": (0, 18)}
+_NEEDED = {
+    "confluent-kafka": (2, 14),
+    "mmh3": (5,),
+    "msgspec": (0, 20),
+    "rocksdict": (0, 3, 29),
+    "sortedcontainers": (2, 4),
+}
 #: optional packages, what they are for, and the extra that installs them
 _WANTED = {
     "pyspark": ("stores as Spark tables need it", "logstate[spark]"),

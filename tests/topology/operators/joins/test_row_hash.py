@@ -19,7 +19,7 @@ from logstate.topology import (
     TumblingWindows,
     until_time_limit,
 )
-from logstate.topology.operators.joins.murmur3 import hash_128
+from logstate.topology.operators.joins.row_hash import hash_128
 
 
 class Price(msgspec.Struct):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.topology.operators.joins.murmur3 import SEED, hash_128
+from logstate.topology.operators.joins.row_hash import SEED, hash_128
 
 MASK = 2**64 - 1
 
