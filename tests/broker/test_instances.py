@@ -13,7 +13,7 @@ import pytest
 
 from tests.broker.counting_scenario import PARTITIONS, Scenario, running
 from tests.broker.group_settings import expect_heartbeats_within
-from tests.chaos.environment import open_transactions
+from tests.campaigns.chaos.environment import open_transactions
 from tests.performance.topics import Topics
 
 #: a killed member is missed after it, and one that stands still for less stays

@@ -27,8 +27,8 @@ from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from logstate.topology.graph.nodes import SinkNode
 from logstate.topology.plan.plan import Topology
 from tests.broker.group_settings import expect_heartbeats_within
+from tests.campaigns.resharding.story import Story, tell
 from tests.patience import until
-from tests.resharding.story import Story, tell
 
 USERS = [f"user-{n}" for n in range(30)]
 

@@ -1,4 +1,7 @@
-"""Snapshots across repartitions on a real broker; ``python -m tests.snapshots`` takes many."""
+"""Snapshots across repartitions on a real broker.
+
+Run ``python -m tests.campaigns.snapshots`` for many.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
 from logstate.kafka.cluster import KafkaCluster
+from tests.campaigns.snapshots.campaign import Scenario, check
+from tests.campaigns.snapshots.counting import application
 from tests.patience import PATIENCE_S
-from tests.snapshots.campaign import Scenario, check
-from tests.snapshots.counting import application
 
 
 def test_snapshots_under_load_and_kills_agree_on_both_sides_of_repartition_topics(

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark.change_reader import limited
+from tests.campaigns.spark_versions.late_python import run_available
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
-from tests.spark_versions.late_python import run_available
 
 Stream = Callable[..., DataFrame]
 
