@@ -96,6 +96,8 @@ class Application(ApplicationView):
             and the changelog of the old name then belong to the new one.
         forget: names of stored stores and repartition topics that are not wanted anymore.
         start_timeout: how long a start waits for unavailable brokers; None waits forever.
+        log_summary_interval: how often a worker logs, at level INFO, what it has processed, its
+            tasks and their lag (Kafka Streams' ``log.summary.interval.ms``); None logs nothing.
         uncaught_exception_handler: the response to a failed worker: ``"stop_instance"``;
             ``"stop_application"``: all other instances stop too; or ``"replace_worker"``: a new
             worker starts at the last commit, after an increasing delay, up to a dozen times
@@ -165,6 +167,7 @@ class Application(ApplicationView):
         renamed: Mapping[str, str] | None = Settings.renamed,
         forget: Collection[str] = Settings.forget,
         start_timeout: timedelta | None = Settings.start_timeout,
+        log_summary_interval: timedelta | None = Settings.log_summary_interval,
         uncaught_exception_handler: UncaughtHandler = Settings.uncaught_exception_handler,
         workers: int = Settings.workers,
         serve: str | Serving | None = Settings.serve,

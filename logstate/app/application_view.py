@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -27,6 +28,8 @@ from logstate.topics.placement import BY_HASH
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 from logstate.worker.worker_observer import TaskLag
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class ApplicationView:
@@ -54,7 +57,12 @@ class ApplicationView:
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
-        return Lifecycle()
+        lifecycle = Lifecycle()
+        lifecycle.listen(self._log_change)
+        return lifecycle
+
+    def _log_change(self, old: ApplicationState, new: ApplicationState) -> None:
+        _LOGGER.info("application %s: %s -> %s", self.application_id, old.value, new.value)
 
     @cached_property
     def _presence(self) -> Presence | None:

@@ -21,7 +21,7 @@ _SETTLED_S = 120.0
 _LOOK_S = 0.05
 #: more than two lines of what an instance says
 _TOLD_BYTES = 16_384
-_PARTITION = re.compile(r"'in-(\d+)'")
+_PARTITIONS = re.compile(r"\bin \[([\d, ]+)\]")
 _RESTORED = re.compile(r"task 0_(\d+): restored (\d+) records")
 
 
@@ -141,7 +141,8 @@ class Fleet:
     def moved(self, since_s: float) -> set[int]:
         """Partitions that were given to somebody since then."""
         lines = self.lines("partitions assigned", since_s)
-        return {int(p) for line in lines for p in _PARTITION.findall(line.text)}
+        found = [_PARTITIONS.search(line.text) for line in lines]
+        return {int(number) for one in found if one for number in one[1].split(",")}
 
     def restored(self, since_s: float) -> list[int]:
         """Records that were replayed for each task that started since then."""

@@ -39,7 +39,7 @@ def test_without_anybody_watching_every_line_is_logged(
 ) -> None:
     lines.log(logging.ERROR, FORM, *FAIL)
     (record,) = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, FORM % FAIL)
+    assert (record.levelno, record.getMessage()) == (logging.WARNING, FORM % FAIL)
 
 
 def test_a_watched_client_keeps_its_complaints_and_tells_all_else(
@@ -59,11 +59,19 @@ def test_while_the_brokers_are_away_no_line_of_a_client_is_logged(
     assert caplog.records == []
 
 
-def test_nothing_that_a_client_says_is_critical(
+def test_no_line_of_a_client_is_logged_above_warning(
     lines: ClientLines, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines.log(logging.CRITICAL, FORM, "FATAL", "app#producer-1", "Fatal error: fenced")
+    lines.log(logging.CRITICAL, FORM, "OTHER", "app#producer-1", "anything")
     assert [r.levelno for r in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("facility", ["FATAL", "TXNERR"])
+def test_errors_that_the_client_raises_too_are_not_logged(
+    facility: str, lines: ClientLines, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines.log(logging.CRITICAL, FORM, facility, "app#producer-1", "Fatal error: fenced")
+    assert caplog.records == []
 
 
 def test_refused_credentials_are_told_from_brokers_that_are_away(lines: ClientLines) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -321,3 +322,38 @@ def test_tasks_without_their_task_object_have_no_figures_yet(watched: Watched) -
     watched.owned.task_or_none = None
     watched.refresh()
     assert not watched.has("records_consumed_total")
+
+
+# --- the summary in the log -----------------------------------------------------------------------
+
+
+def test_a_summary_is_logged_once_per_interval(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    observer = WorkerObserver(monotonic_ms=watched.clock.monotonic_ms, summary_interval_ms=10_000)
+    tasks = {watched.owned.task_id: watched.owned}
+    for stage in (Stage.RESTORING, Stage.STARTING, Stage.RUNNING):
+        watched.owned.move_to(stage)
+    observer.turn(tasks)
+    for offset in range(35):
+        watched.clock.advance(1_000)
+        watched.bench.pipe("in", ("k", "v", offset))
+        observer.committed(CommitReport({}, {}), 1.0)
+        observer.turn(tasks, lambda _: {IN: 40})
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"in the last 10 s: 10 records processed (1.0/s), 10 commits; tasks: 1 running; {behind}"
+        " records behind the ends of their inputs"
+        for behind in (30, 20, 10)
+    ]
+
+
+def test_without_an_interval_no_summary_is_logged(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        watched.observer.turn({})
+        watched.clock.advance(1_000_000)
+    assert not caplog.records
