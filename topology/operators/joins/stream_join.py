@@ -68,7 +68,7 @@ class StreamJoinNode(ProcessorNode):
     clock: str
     emit_interval_ms: int | None
 
-    def keeps_what_it_is_given(self) -> bool:
+    def retains_records(self) -> bool:
         return True
 
     @property
