@@ -17,14 +17,15 @@ from typing import Annotated
 try:
     import rich  # noqa: F401 - the commands print with it
     import typer
+    from typer.completion import Shells, get_completion_script  # type: ignore[attr-defined]
 except ImportError as error:
     sys.exit(
         f"The command line needs an extra ({error.name} is missing): pip install 'logstate[cli]'"
     )
 
-from logstate.cli import broker, completion
+from logstate.cli import broker
 from logstate.cli.deployment import acls, handover, plan, reset, reshard, topics, topology
-from logstate.cli.diagnosis import doctor, lag, status
+from logstate.cli.diagnosis import doctor, status
 from logstate.cli.engine.bench import bench
 from logstate.cli.engine.replay import replay
 from logstate.cli.engine.run import run
@@ -49,6 +50,20 @@ app.add_typer(broker.app, name="broker")
 app.add_typer(topology.app, name="topology")
 app.add_typer(topics.app, name="topics")
 app.add_typer(cut.app, name="cut")
+
+
+def completion(shell: Annotated[Shells, typer.Argument(help="The shell.")]) -> None:
+    """Print the script that completes commands and options in a shell.
+
+    bash: eval "$(logstate completion bash)". To install it permanently:
+    logstate --install-completion.
+    """
+    variable = "_LOGSTATE_COMPLETE"
+    typer.echo(
+        get_completion_script(prog_name="logstate", complete_var=variable, shell=shell.value)
+    )
+
+
 for command in (
     run,
     plan.plan,
@@ -58,11 +73,11 @@ for command in (
     tail.tail,
     export.export,
     doctor.doctor,
-    lag.lag,
+    status.lag,
     stores.stores,
     replay,
     bench,
-    completion.completion,
+    completion,
     reset.reset,
     reshard.reshard,
     handover.handover,
