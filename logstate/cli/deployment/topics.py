@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from logstate.cli.deployment.plan import STATUS
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
-from logstate.cli.shared.printing import STATUS, print_json, print_table, print_text
+from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, pair, with_manifest
 from logstate.contracts import setting_rules as rules
 from logstate.contracts.clients import Admin, run_steps
