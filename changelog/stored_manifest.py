@@ -113,6 +113,11 @@ class _Topic(msgspec.Struct):
     value: _Description | None = None
 
 
+class _Formats(msgspec.Struct):
+    key: _Description | None = None
+    value: _Description | None = None
+
+
 class _Manifest(msgspec.Struct):
     stores: dict[str, _Store]
     application_id: str
@@ -120,6 +125,7 @@ class _Manifest(msgspec.Struct):
     describe: str = ""
     topics: dict[TopicName, _Topic] = {}
     inputs: list[TopicName] = []
+    formats: dict[TopicName, _Formats] = {}
     forgotten: dict[str, _Forgotten] = {}
     reset_since: str = ""
     resharding_since: str = ""

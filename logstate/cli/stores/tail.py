@@ -109,7 +109,8 @@ def _topic_of(
     settings: Settings, name: str, stored: Stored, registry: Mapping[str, str]
 ) -> _Wanted:
     stores, between = stored.manifest["stores"], stored.manifest.get("topics", {})
-    known = {*stores, *between, *stored.manifest.get("inputs", ())}
+    written: Mapping[str, Any] = stored.manifest.get("formats", {})
+    known = {*stores, *between, *written, *stored.manifest.get("inputs", ())}
     hint = (
         f". Nor has application {stored.application_id!r} such a store{suggestion(name, known)}; it"
         f" has {', '.join(sorted(stores)) or 'none'}"
@@ -119,7 +120,7 @@ def _topic_of(
         if entry["changelog_topic"] == name:
             log = log_of_entry(store, entry, name, partitions)
             return _Wanted(name, partitions, RecordReader(log, log.key, log.value, registry))
-    formats: Mapping[str, Any] = between.get(name, {})
+    formats: Mapping[str, Any] = between.get(name) or written.get(name, {})
     reader = RecordReader(None, formats.get("key"), formats.get("value"), registry)
     return _Wanted(name, partitions, reader)
 
