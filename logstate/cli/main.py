@@ -50,7 +50,7 @@ class _Command(NamedTuple):
 COMMANDS = {
     "broker": _Command("broker:app", "A real Kafka broker on this machine."),
     "topology": _Command("deployment.topology:app", "Describe and compare topologies."),
-    "topics": _Command("deployment.topics:app", "Internal topics of an application."),
+    "topics": _Command("deployment.topics:app", "Create the topics of an application."),
     "cut": _Command("stores.cut:app", "Manage named cuts of an application."),
     "run": _Command(
         "engine.run:run",
@@ -76,6 +76,14 @@ COMMANDS = {
     "tail": _Command(
         "stores.tail:tail",
         "Print the records of a topic or of a store's changelog; committed ones only, decoded.",
+    ),
+    "produce": _Command(
+        "stores.produce:produce", "Write a record, or a file of records, to a topic."
+    ),
+    "consume": _Command(
+        "stores.tail:consume",
+        "Print the records of a topic as lines of JSON, as they arrive; committed ones only,"
+        " decoded.",
     ),
     "export": _Command(
         "stores.export:export",
@@ -146,7 +154,8 @@ def _built(name: str) -> Any:
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
     )
     # A key may begin with a hyphen, as negative numbers do.
-    alone.command(name, context_settings={"ignore_unknown_options": name == "get"})(found)
+    has_key = name in ("get", "produce")
+    alone.command(name, context_settings={"ignore_unknown_options": has_key})(found)
     return typer.main.get_command(alone)
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 from rich.table import Table
 
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
+from logstate.cli.shared.options import (
+    ApplicationId,
+    Bootstrap,
+    CommandConfig,
+    Forget,
+    Json,
+    Renamed,
+    Target,
+)
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, with_manifest
 from logstate.contracts.clients import Admin, run_steps
@@ -42,7 +50,7 @@ def for_programs(changes: Iterable[SpecChange]) -> dict[str, Any]:
 
 def plan(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
+    application_id: ApplicationId,
     bootstrap: Bootstrap,
     renamed: Renamed = None,
     forget: Forget = None,
