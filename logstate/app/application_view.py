@@ -174,8 +174,21 @@ class ApplicationView:
         return self._workers.liveness()
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of all metrics (see logstate.metrics.catalogue)."""
-        return self._workers.metrics.snapshot()
+        """Return a snapshot of all metrics (see logstate.metrics.catalogue), by name.
+
+        Every metric of the catalogue is included: counts are zero until something is counted, and
+        ``series`` is empty before the start and for tasks, stores and partitions that this instance
+        does not have. See docs/metrics.md.
+
+        >>> from logstate import Application, StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str).to("out")
+        >>> app = Application(builder.build(), application_id="copy", bootstrap="localhost:9092",
+        ...                   state_dir="state")
+        >>> app.metrics()["commit_total"]["series"]
+        [{'labels': {'worker': '0'}, 'value': 0}]
+        """
+        return self._workers.metrics.snapshot(with_empty=True)
 
     @property
     def metrics_registry(self) -> Metrics:

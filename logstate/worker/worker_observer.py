@@ -157,6 +157,18 @@ class WorkerObserver:
         self._late: WeakKeyDictionary[Task, LateRecordRate] = WeakKeyDictionary()
         #: totals of restores, which begin at 0 with each assignment
         self._restored: dict[TaskId, _Seen] = {}
+        self._declare_worker()
+
+    def _declare_worker(self) -> None:
+        """Create the series of the worker, so that rates and alerts have a zero to begin at.
+
+        Not ``worker_alive``: 0 there means that the worker failed.
+        """
+        for metric in catalogue.CATALOGUE:
+            if metric.labels == ("worker",) and metric is not catalogue.WORKER_ALIVE:
+                self.metrics.declare(metric, **_WORKER)
+        for stage in Stage:
+            self.metrics.declare(catalogue.TASKS, **_WORKER, state=stage.value)
 
     @property
     def away_since_ms(self) -> float | None:
@@ -308,6 +320,8 @@ class WorkerObserver:
 
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.task, str(task_id)
+        if task not in self._seen:
+            self._declare_task(owned, name)
         seen, restored = self._seen.setdefault(task, {}), self._restored.setdefault(task_id, {})
         late = self._refresh_drops(task)
         self._tell_late(task, late + task.late_joins.total())
@@ -339,6 +353,21 @@ class WorkerObserver:
             if lag is not None:
                 at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
+
+    def _declare_task(self, owned: OwnedTask, task: str) -> None:
+        """Create the series of a task's stores and topics that are counted when they are used.
+
+        Topics that a function chooses per record get theirs with the first record.
+        """
+        for sub_topology in owned.task.sub_topologies:
+            for ref in sub_topology.sink_topics:
+                topic = owned.task.topic_name(ref.name, is_internal=ref.is_internal)
+                self.metrics.declare(catalogue.RECORDS_PRODUCED, task=task, topic=topic)
+            for store in sub_topology.stores:
+                if store.is_logged and store.source_topic is None:
+                    self.metrics.declare(catalogue.CHANGELOG_RECORDS, task=task, store=store.name)
+        for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
+            self.metrics.declare(catalogue.LOST_RECORDS, topic=topic)
 
     def _refresh_passed_over(self, task: Task) -> None:
         """Count the decisions of error handlers."""

@@ -105,8 +105,8 @@ class Shop:
 
     def command(self, *arguments: str) -> Result:
         (self.path / "moved_shop.py").write_text("raise SystemExit('not asked for')")
-        place = ["reshard", self.name, "moved_shop:topology", "--bootstrap", self.bootstrap]
-        return CliRunner().invoke(command, [*place, *arguments])
+        place = ["--application-id", self.name, "--bootstrap", self.bootstrap]
+        return CliRunner().invoke(command, ["reshard", "moved_shop:topology", *place, *arguments])
 
 
 @pytest.fixture

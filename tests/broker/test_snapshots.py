@@ -38,7 +38,15 @@ def test_snapshots_under_load_and_kills_agree_on_both_sides_of_repartition_topic
             first = check(scenario, app.snapshot("first", timeout=timedelta(seconds=PATIENCE_S)))
             scenario.kill(0)
             scenario.start(0)
-            arguments = ["cut", "create", name, "second", "--bootstrap", bootstrap]
+            arguments = [
+                "cut",
+                "create",
+                "second",
+                "--application-id",
+                name,
+                "--bootstrap",
+                bootstrap,
+            ]
             options = ["--across-repartitions", "--timeout", f"{PATIENCE_S:.0f}", "--json"]
             made = CliRunner().invoke(command, [*arguments, *options])
             assert made.exit_code == 0, made.output

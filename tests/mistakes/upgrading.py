@@ -30,7 +30,12 @@ def windows_get_another_size() -> None:
     deployed(t.windowed(10), t.windowed(60))
 
 
-@mistake("store 'counts'", "value", "stored int64, declared string", "logstate reset app")
+@mistake(
+    "store 'counts'",
+    "value",
+    "stored int64, declared string",
+    "logstate reset --application-id app",
+)
 def a_number_becomes_text() -> None:
     number = t.aggregated(lambda: 0, lambda _, __, n: n + 1, int)
     deployed(number, t.aggregated(lambda: "", lambda _, __, s: s + "1", str))

@@ -28,7 +28,10 @@ from tests.unit.changelog.cuts.makers import SHOP, Bench, create
 CLAIM = cut_claim_topic(SHOP, "x")
 COPY = cut_copy_topic(SHOP, "x", "spend")
 OTHER = cut_copy_topic(SHOP, "x", "visits")
-TAKEN = "is being made by another process, or its maker died.*`logstate cut delete shop x`"
+TAKEN = (
+    "is being made by another process, or its maker died.*"
+    "`logstate cut delete x --application-id shop`"
+)
 
 
 class InterruptedMakerError(Exception):

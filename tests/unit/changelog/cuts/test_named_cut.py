@@ -149,7 +149,7 @@ def test_a_damaged_record_is_in_the_way_of_no_other_cut() -> None:
     assert (list(found), list(damaged)) == (["v1"], ["v2", "\ufffd"])
     told = str(damaged["v2"])
     assert "the record of the cut 'v2' in 'shop-logstate-named-cuts' is damaged" in told
-    assert "`logstate cut delete shop v2` removes the record" in told
+    assert "`logstate cut delete v2 --application-id shop` removes the record" in told
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[4]
 HOSTILE = "k\x1b]0;title\x07\x1b[2J\r\x9b31m\x7f\u202e\u2066\u2028\ud800\t\x00"
 ESCAPED = r"k\x1b]0;title\x07\x1b[2J\r\x9b31m\x7f\u202e\u2066\u2028\ud800\t\x00"
 #: these print nothing but their own, constant text
-PRINTS_ITSELF = {"printing.py", "doctor_spark.py", "completion.py"}
+PRINTS_ITSELF = {"printing.py", "doctor_spark.py"}
 
 
 def is_harmless(printed: str) -> bool:

@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [["tail", "orders"], ["status", "shop"]])
+@pytest.mark.parametrize("asked", [["tail", "orders"], ["status", "--application-id", "shop"]])
 def test_an_address_where_nobody_answers_is_told_once(asked: list[str]) -> None:
     command = [sys.executable, "-m", "logstate", *asked, "--bootstrap", "127.0.0.1:1"]
     told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

@@ -48,6 +48,21 @@ def answer(failed: FailedRecord) -> Decision:
     return (dead_letter if failed.key == b"dead" else skip)(failed)
 
 
+def test_each_of_them_has_a_series_before_anything_is_processed() -> None:
+    rig = WorkerRig(cluster_of({"in": 1, "out": 1}), everything, name="one").start().until_running()
+    rig.observer.refresh(rig.observer.tasks)
+    found = rig.observer.metrics.snapshot()
+    assert {metric.name for metric in CATALOGUE} - found.keys() == set()
+    counted = {
+        name: one["labels"]
+        for name, metric in found.items()
+        if metric["kind"] == "counter"
+        for one in metric["series"]
+        if one["value"]
+    }
+    assert counted.keys() <= {"task_created_total", "rebalance_total", "commit_total"}, counted
+
+
 def test_each_of_them_moves_in_the_life_of_a_worker() -> None:
     cluster = cluster_of({"in": 1, "out": 1, "dead": 1})
     handlers = ErrorHandlers(processing=answer, dead_letter_topic="dead")

@@ -40,6 +40,9 @@ def test_counters_add_up_per_label() -> None:
 def test_a_snapshot_is_json_and_leaves_out_what_nobody_measured() -> None:
     metrics = Metrics()
     assert metrics.snapshot() == {}
+    with_empty = metrics.snapshot(with_empty=True)
+    assert with_empty.keys() == {metric.name for metric in CATALOGUE}
+    assert not any(one["series"] for one in with_empty.values())
 
     metrics.gauge(RESTORE_REMAINING, task="0_0", store="spend").set(7)
     metrics.histogram(COMMIT_LATENCY, worker=0).observe(0.003)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.store_fingerprint import fingerprint
+from logstate.changelog.stored_manifest import decode_manifest
+from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.topics.manifest import manifest, manifest_record
 from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.unit.logstate.plans import by_word, plan_of
@@ -85,3 +88,47 @@ def test_fields_stand_in_the_order_of_their_declaration() -> None:
     value = msgspec.json.decode(record.value)["stores"]["rows"]["value"]
 
     assert list(value["schema"]["$defs"]["Backwards"]["properties"]) == ["b", "a"]
+
+
+class Undescribed(Serde[str]):
+    """A serde of a user that describes itself in a way that no manifest can have."""
+
+    def __init__(self, description: Any) -> None:
+        self.description = description
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[str]:
+        return str.encode
+
+    def deserializer(self, topic: str, is_key: bool) -> Deserializer[str]:
+        return bytes.decode
+
+    def describe(self) -> dict[str, Any]:
+        if self.description is None:
+            raise NotImplementedError
+        return self.description  # type: ignore[no-any-return]
+
+
+def test_the_topics_of_others_are_described_with_their_formats() -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        lines = builder.stream("in", key=str, value=int)
+        lines.to("out", value=Undescribed(None))
+        lines.to("odd", value=Undescribed({"name": "no format"}))
+        lines.to(lambda key, value, context: f"chosen-{key}")
+        lines.group_by(lambda number: number, key=int, name="by").count(store="counts")
+        builder.global_table("names", key=str, value=str, store="names")
+
+    string, number = {"format": "string", "schema": None}, {"format": "int64", "schema": None}
+    plan = plan_of(declare, **{"in": 1, "names": 1})
+    assert manifest(plan)["formats"] == {
+        "in": {"key": string, "value": number},
+        "names": {"key": string, "value": string},
+        "odd": {"key": string, "value": None},
+        "out": {"key": string, "value": None},
+    }
+    assert decode_manifest(manifest_record(plan).value or b"")["formats"]["in"]["key"] == string
+
+
+def test_a_manifest_without_the_formats_of_topics_is_read() -> None:
+    stored = {**manifest(plan_of(by_word, **{"in": 1}))}
+    del stored["formats"]
+    assert decode_manifest(msgspec.json.encode(stored)) == stored

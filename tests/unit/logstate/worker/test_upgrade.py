@@ -178,7 +178,7 @@ def test_a_manifest_of_a_newer_version_is_refused(cluster: FakeCluster) -> None:
 def test_an_application_that_is_being_reset_does_not_start(cluster: FakeCluster) -> None:
     WorkerRig(cluster, counted()).start().stop()
     cluster.produce(CUTS, MANIFEST_KEY, marked("reset_since"), timestamp=0)
-    with pytest.raises(UpgradeError, match="run `logstate reset app` again"):
+    with pytest.raises(UpgradeError, match="run `logstate reset --application-id app` again"):
         WorkerRig(cluster, counted()).start()
 
 

@@ -133,8 +133,8 @@ class OneOperator:
     def store_dropper(self, store: str) -> Drop:
         return self.dropper(store, DropReason.EXPIRED)
 
-    def join_late(self, store: str) -> None:
-        self.late_joins[store] += 1
+    def join_late(self, store: str, count: int = 1) -> None:
+        self.late_joins[store] += count
 
     def results_expired(self, store: StoreSpec, count: int) -> None:
         self.expired_results[store.name] += count
