@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -36,66 +36,13 @@ V_co = TypeVar("V_co", covariant=True)
 #: argument of ``put_all``: pairs, or a mapping; a value of None deletes
 Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
 
-StoreKind: TypeAlias = Literal[
-    "key_value",
-    "key_value_lru",  # in memory, with a maximum number of keys
-    "timestamped_key_value",
-    "timestamped_key_value_lru",  # the same of a table
-    "window",
-    "timestamped_window",
-    "session",
-    "versioned",
-    "outer_join",  # unmatched rows of left and outer stream joins, ordered by time
-    "suppress_buffer",
-    "join_buffer",  # stream side of a stream-table join with grace, ordered by time
-    "foreign_key_subscription",
-]
-
-
-@dataclass(frozen=True)
-class KindTraits:
-    """Properties of a kind of store, for the runtime and for readers of its changelog."""
-
-    #: layout of a changelog key (see `changelog_keys`); opaque if readers cannot decode it
-    key_layout: str = "opaque"
-    #: content of the rows other than values: buffers and joins have their own layouts
-    holds: Literal["values", "updates", "sides", "records", "subscriptions"] = "values"
-    is_timestamped: bool = False  # a row is a value with the timestamp of its record
-    is_versioned: bool = False
-    #: rows begin with the 8 bytes of their segment and expire by segment; so does the changelog,
-    #: which is truncated below the first offset of the oldest live segment
-    is_segmented: bool = False
-    is_bulk_loadable: bool = False  # a record can become its row without other state
-
-
-_UNKNOWN = KindTraits()
-TRAITS: Mapping[str, KindTraits] = {
-    "key_value": KindTraits("plain", is_bulk_loadable=True),
-    "key_value_lru": KindTraits("plain"),
-    "timestamped_key_value": KindTraits("plain", is_timestamped=True, is_bulk_loadable=True),
-    "timestamped_key_value_lru": KindTraits("plain", is_timestamped=True),
-    "window": KindTraits("window", is_segmented=True),
-    "timestamped_window": KindTraits("window", is_timestamped=True, is_segmented=True),
-    "session": KindTraits("session", is_segmented=True),
-    "versioned": KindTraits("plain", is_versioned=True),
-    "outer_join": KindTraits("sided", "sides"),
-    "suppress_buffer": KindTraits("plain", "updates"),
-    "join_buffer": KindTraits("queued", "records"),
-    "foreign_key_subscription": KindTraits("opaque", "subscriptions"),
-}
-
-
-def traits_of(kind: str) -> KindTraits:
-    """Return the traits of a kind, which may be unknown in a manifest of another version."""
-    return TRAITS.get(kind, _UNKNOWN)
-
 
 @dataclass(frozen=True)
 class StoreSpec:
     """The specification of a store. Names become parts of topic and directory names."""
 
     name: str
-    kind: StoreKind
+    kind: str  # the name of a `changelog.stores.store_kind.StoreKind`
     key: Serde[Any]
     value: Serde[Any]
     in_memory: bool = False
@@ -131,7 +78,7 @@ class StoreSpec:
         problems = problems_of_changelog(
             self.changelog_config,
             store=self.name,
-            is_windowed=self.traits.is_segmented,
+            is_windowed=self.expires,
             kept_ms=self.retention_ms,
         )
         found = "; ".join(problems)
@@ -153,10 +100,15 @@ class StoreSpec:
         """Whether its rows are on the local disk only."""
         return not self.is_logged and not self.in_memory
 
-    @cached_property  # read for every restored row
-    def traits(self) -> KindTraits:
-        """The properties of its kind."""
-        return traits_of(self.kind)
+    @property
+    def is_versioned(self) -> bool:
+        """Whether it keeps the versions of each key."""
+        return self.history_ms is not None
+
+    @property
+    def expires(self) -> bool:
+        """Whether its rows expire, a retention after their window or session."""
+        return self.retention_ms is not None
 
 
 #: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`, which
