@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from logstate.changelog.rows.row_codec import PLAIN_ROWS
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stores.join_buffer import JOIN_BUFFER
@@ -46,19 +45,14 @@ def kind_of(described: StoreSpec | Mapping[str, Any]) -> StoreKind:
     A manifest of another version may have an unknown kind, of which only the bytes can be read.
     """
     name = described.kind if isinstance(described, StoreSpec) else str(described["kind"])
-    return KINDS.get(name) or StoreKind(name, _UnknownStore, row_columns=(), is_internal=True)
-
-
-class _UnknownStore:
-    row_formats = PLAIN_ROWS
-
-    def __init__(self, spec: StoreSpec, *_: Any) -> None:
-        raise TopologyError(
-            f"unknown store kind {spec.kind!r} of store {spec.name!r}; known: {', '.join(KINDS)}",
-            declared_at=spec.declared_at,
-        )
+    return KINDS.get(name) or StoreKind(name, object, row_columns=(), is_internal=True)
 
 
 def build_store(spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext) -> Any:
     """Create the store that ``spec`` declares, over ``rows``; what it logs goes to ``writes``."""
-    return kind_of(spec).store(spec, rows, writes, context)
+    if spec.kind not in KINDS:
+        raise TopologyError(
+            f"unknown store kind {spec.kind!r} of store {spec.name!r}; known: {', '.join(KINDS)}",
+            declared_at=spec.declared_at,
+        )
+    return KINDS[spec.kind].store(spec, rows, writes, context)

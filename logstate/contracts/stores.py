@@ -1,4 +1,4 @@
-"""Stores: their specification in the plan, and the protocols that users program against.
+"""Stores: their specification in the plan, their rows, and the arguments of their reads.
 
 The topology declares a :class:`StoreSpec`; the runtime creates a store for it over a backend. There
 is no other connection: operators get a store from their task by name.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -25,13 +25,11 @@ from logstate.contracts.errors import (
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.internal_topic_config import problems_of_changelog
 from logstate.contracts.record_parts import shown
-from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
-K_contra = TypeVar("K_contra", contravariant=True)
-V_co = TypeVar("V_co", covariant=True)
 
 #: argument of ``put_all``: pairs, or a mapping; a value of None deletes
 Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
@@ -137,29 +135,6 @@ class VersionedRecord(NamedTuple, Generic[V]):
     valid_to: int | None = None
 
 
-class ReadOnlyKeyValueStore(Protocol[K, V_co]):
-    """Reads of a key-value store. For a timestamped store V is ``ValueAndTimestamp``."""
-
-    def get(self, key: K) -> V_co | None: ...
-    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V_co]]: ...
-    def reverse_range(
-        self, lower: K | None = None, upper: K | None = None
-    ) -> Iterator[tuple[K, V_co]]: ...
-    def all(self) -> Iterator[tuple[K, V_co]]: ...
-    def reverse_all(self) -> Iterator[tuple[K, V_co]]: ...
-    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V_co]]: ...
-    def approximate_num_entries(self) -> int: ...
-
-
-class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
-    """``put(key, None)`` deletes; ``range`` bounds are inclusive, None is open."""
-
-    def put(self, key: K, value: V | None) -> None: ...
-    def put_if_absent(self, key: K, value: V) -> V | None: ...
-    def put_all(self, entries: Entries[K, V]) -> None: ...
-    def delete(self, key: K) -> V | None: ...
-
-
 def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]:
     """Yield the pairs that ``put_all`` of the store received. Raise TypeError for other items.
 
@@ -181,92 +156,9 @@ def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]
         yield pair[0], pair[1]
 
 
-class ReadOnlyWindowStore(Protocol[K, V_co]):
-    """Reads of a window store; times are window starts, both ends inclusive."""
-
-    def fetch(self, key: K, start_ms: int) -> V_co | None: ...
-    def fetch_range(
-        self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[int, V_co]]: ...
-    def fetch_all(
-        self, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def fetch_key_range(
-        self, lower: K | None, upper: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
-
-
-class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
-    """``put(key, None, start)`` deletes. A put older than the retention is dropped and counted."""
-
-    def put(self, key: K, value: V | None, start_ms: int) -> None: ...
-
-
-class ReadOnlySessionStore(Protocol[K, V_co]):
-    """Reads of a session store."""
-
-    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V_co | None: ...
-    def headers_of(self, key: K, start_ms: int, end_ms: int) -> Headers: ...
-    def find_sessions(
-        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def find_sessions_of_key_range(
-        self,
-        lower: K | None,
-        upper: K | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def all(self) -> Iterator[tuple[Windowed[K], V_co]]: ...
-
-
-class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
-    """Sessions keyed by ``Windowed(key, start, end)``, both ends inclusive."""
-
-    def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None: ...
-    def remove(self, session: Windowed[K]) -> None: ...
-    def find_ended(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[Any]:
-        """(session, value) of all keys that ended in the range, by end, start, key bytes."""
-
-
-class VersionedKeyValueStore(Protocol[K_contra, V]):
-    """A store of versions (KIP-889)."""
-
-    def put(self, key: K_contra, value: V | None, timestamp: int) -> int: ...
-    def delete(self, key: K_contra, timestamp: int) -> VersionedRecord[V] | None: ...
-    def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord[V] | None: ...
-    def versions(
-        self, key: K_contra, from_ms: int | None = None, to_ms: int | None = None
-    ) -> Iterator[VersionedRecord[V]]: ...
-
-
-#: all reads, for the message about one that a store does not have
-_READS = (
-    "get",
-    "fetch",
-    "fetch_range",
-    "fetch_session",
-    "find_sessions",
-    "versions",
-    "range",
-    "reverse_range",
-    "prefix_scan",
-    "all",
-    "reverse_all",
-    "approximate_num_entries",
-    "fetch_all",
-    "fetch_key_range",
-    "find_sessions_of_key_range",
-)
-
-
 def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreMethodError:
     """Return the error for a read that a store does not have."""
-    has = ", ".join(read for read in _READS if hasattr(store, read))
+    has = ", ".join(read for read in ARGUMENTS if read != "headers_of" and hasattr(store, read))
     return StoreMethodError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
     )
@@ -291,6 +183,9 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "range": _BOUNDS,
     "reverse_range": _BOUNDS,
     "prefix_scan": {"prefix": "prefix"},
+    "all": {},
+    "reverse_all": {},
+    "approximate_num_entries": {},
     "fetch_all": _SPAN,
     "fetch_key_range": {**_BOUNDS, **_SPAN},
     "find_sessions_of_key_range": {**_BOUNDS, **_OVERLAP},

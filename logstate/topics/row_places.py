@@ -79,8 +79,3 @@ def with_place_of_left(
     (length,) = _LENGTH.unpack_from(key)
     left = left_part(key[_LENGTH.size + length :])
     return value[: -_LENGTH.size] + _LENGTH.pack(partition_of(left, partitions))
-
-
-def format_of(entry: Mapping[str, Any]) -> str:
-    """Return the format of the key in a store's entry of the manifest."""
-    return str((entry.get("key") or {}).get("format", ""))
