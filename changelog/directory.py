@@ -143,18 +143,18 @@ class StateDirectory:
         for path, file in list(self._held.items()):
             held = os.fstat(file)
             if _place(path) != (held.st_dev, held.st_ino):
-                _LOGGER.warning(
-                    "%s was deleted or replaced while slot %d was in use; it is made again, and"
-                    " the slot stays locked. Let nothing delete files below state_dir",
-                    path,
-                    self.slot,
-                )
                 del self._held[path]
                 try:
                     self._hold(path)
                     self._describe(path)
                 finally:
                     os.close(file)
+                _LOGGER.warning(
+                    "%s was deleted or replaced while slot %d was in use; it was made again, and"
+                    " the slot stays locked. Let nothing delete files below state_dir",
+                    path,
+                    self.slot,
+                )
 
     # ------------------------------------------------------------------ tasks
 

@@ -52,7 +52,7 @@ def test_a_deleted_lock_file_admits_no_second_instance(
             application(cluster, tmp_path)
         with pytest.raises(StateDirectoryError, match="slot 0 of application 'app' is held"):
             application(cluster, tmp_path)
-        until(lambda: "is made again" in caplog.text)
+        until(lambda: "was made again" in caplog.text)
         with pytest.raises(StateDirectoryError, match=r"held by process \d+"):
             application(cluster, tmp_path)
 
