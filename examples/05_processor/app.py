@@ -14,16 +14,18 @@ from logstate import Processor, ProcessorContext, Record, StreamsBuilder, Topolo
 
 SILENCE_MS = 5 * 60_000
 LOOK_EVERY = timedelta(minutes=1)
+LAST_HEARD = key_value_store("last-heard", key=str, value=int)
+SILENT = key_value_store("silent", key=str, value=int)
 
 
 class SilenceAlarm(Processor[str, float, str, str]):
     """Remembers when each sensor was heard; forwards "silent" and "back"."""
 
-    def init(self, context: ProcessorContext) -> None:
+    def init(self, context: ProcessorContext[str, str]) -> None:
         super().init(context)
         # What is in a store survives a crash or a move. Attributes do not.
-        self.last_heard = context.store("last-heard")
-        self.silent = context.store("silent")
+        self.last_heard = context.store(LAST_HEARD)
+        self.silent = context.store(SILENT)
         context.schedule(LOOK_EVERY, "wall_clock", self.look)
 
     def process(self, record: Record[str, float]) -> None:
@@ -43,10 +45,11 @@ class SilenceAlarm(Processor[str, float, str, str]):
 
 def topology() -> Topology:
     builder = StreamsBuilder()
-    stores = (key_value_store("last-heard", str, int), key_value_store("silent", str, int))
     readings = builder.stream("readings", key=str, value=float)
     # The key stays what it was, so nothing below has to be repartitioned.
-    alarms = readings.process_values(SilenceAlarm, stores=stores, value=str, name="silence-alarm")
+    alarms = readings.process_values(
+        SilenceAlarm, stores=(LAST_HEARD, SILENT), value=str, name="silence-alarm"
+    )
     alarms.to("alarms")
     return builder.build()
 

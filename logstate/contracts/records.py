@@ -17,6 +17,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+L = TypeVar("L")
+W = TypeVar("W")
 
 Headers: TypeAlias = "list[tuple[str, bytes | None]] | None"
 
@@ -81,12 +83,26 @@ class Change(NamedTuple, Generic[V]):
 
 
 class Record(NamedTuple, Generic[K, V]):
-    """A record that a processor receives and forwards. Immutable: derive with ``_replace``."""
+    """A record that a processor receives and forwards. Immutable.
+
+    ``with_key`` and ``with_value`` derive one with another type, ``_replace`` one of the same type.
+
+    >>> Record("ada", 3, 10).with_value("three")
+    Record(key='ada', value='three', timestamp=10, headers=None)
+    """
 
     key: K
     value: V
     timestamp: int
     headers: Headers = None
+
+    def with_key(self, key: L) -> Record[L, V]:
+        """Return the record with another key; it keeps its timestamp and headers."""
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: W) -> Record[K, W]:
+        """Return the record with another value; it keeps its timestamp and headers."""
+        return Record(self.key, value, self.timestamp, self.headers)
 
 
 class RecordMetadata(NamedTuple):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, overload
 
 from logstate.changelog.directory import state_root, usable_directory
 from logstate.changelog.rows.writes import LoggedFields
@@ -28,6 +28,7 @@ from logstate.contracts.processing import EmitIntervals
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
+from logstate.contracts.typed_stores import StoreDeclaration, name_of
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_file import DriverFile, check_closed
@@ -42,6 +43,8 @@ from logstate.testing.processor_bench import TestContext
 from logstate.testing.recovery_point import RecoveryPoint, decide_alone
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
+
+S = TypeVar("S")
 
 
 class TopologyTestDriver(DriverTopics):
@@ -214,13 +217,17 @@ class TopologyTestDriver(DriverTopics):
         """Return every topic that was written to, repartition and changelog topics included."""
         return self._log.produced_topics
 
-    def store(self, name: str) -> Any:
-        """Return a store by name, global stores included (see logstate.contracts.stores).
+    @overload
+    def store(self, name: StoreDeclaration[S]) -> S: ...
+    @overload
+    def store(self, name: str) -> Any: ...
+    def store(self, name: str | StoreDeclaration[Any]) -> Any:
+        """Return a store by name or declaration, global stores included.
 
         Raises StoreUnavailableError for a name that the topology does not have; methods that this
         kind of store does not have raise StoreError.
         """
-        return driver_store(self.topology, self.task, name)
+        return driver_store(self.topology, self.task, name_of(name))
 
     def metrics(self) -> dict[str, Any]:
         """Return what processors measured, like ``Application.metrics``."""

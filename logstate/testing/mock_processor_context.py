@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.drops import Drop
@@ -21,11 +21,14 @@ from logstate.contracts.processing import ProcessorMetrics, TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
+from logstate.contracts.typed_stores import StoreDeclaration, name_of
 from logstate.testing.processor_bench import TestContext
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.streams.process import ConnectedStores, ForwardingContext
 from logstate.topology.processor.processor_context import PunctuationKind
+
+S = TypeVar("S")
 
 
 class CapturedForward(NamedTuple):
@@ -207,8 +210,13 @@ class MockProcessorContext:
         """
         self._checks.forward(record, child)
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, name: StoreDeclaration[S]) -> S: ...
+    @overload
+    def store(self, name: str) -> Any: ...
+    def store(self, name: str | StoreDeclaration[Any]) -> Any:
         """Return a store; raise StoreAccessError for one that was not given."""
+        name = name_of(name)
         if name in self._state.stores:
             return self._checks.store(name)
         known = ", ".join(map(repr, self._state.stores)) or "none"

@@ -126,7 +126,7 @@ class KeyTimers(Generic[K]):
 
     def __init__(
         self,
-        context: ProcessorContext,
+        context: ProcessorContext[Any, Any],
         store: str,
         callback: Callable[[K, int], None],
         *,

@@ -38,9 +38,9 @@ class Processor(Generic[K, V, KOut, VOut]):
     Source: Kafka Streams' ``Processor`` (KIP-478, KIP-820).
     """
 
-    context: ProcessorContext
+    context: ProcessorContext[KOut, VOut]
 
-    def init(self, context: ProcessorContext) -> None:
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
         """Called once per task, when its stores are ready. The default keeps the context.
 
         >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, key_value_store

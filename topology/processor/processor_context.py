@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from logstate.contracts.processing import Cancellable, ProcessorMetrics
 from logstate.contracts.records import Record, RecordMetadata, TaskId
+from logstate.contracts.typed_stores import StoreDeclaration
+
+S = TypeVar("S")
+KOut = TypeVar("KOut")
+VOut = TypeVar("VOut")
 
 PunctuationKind = Literal["stream_time", "wall_clock"]
 
 
-class ProcessorContext(Protocol):
+class ProcessorContext(Protocol[KOut, VOut]):
     """The interface of a processor to its task; passed to ``Processor.init``.
+
+    ``KOut`` and ``VOut`` are the types of the records that it forwards.
 
     >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
     >>> class Where(Processor):
@@ -167,7 +174,7 @@ class ProcessorContext(Protocol):
         Source: Kafka Streams' ``ProcessorContext.metrics`` and ``StreamsMetrics.addSensor``.
         """
 
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+    def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
         """Send a record to all operators below, or to the one named ``child``.
 
         >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
@@ -198,7 +205,11 @@ class ProcessorContext(Protocol):
         Source: Kafka Streams' ``ProcessorContext.forward``; timestamps: KIP-251.
         """
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, name: StoreDeclaration[S]) -> S: ...
+    @overload
+    def store(self, name: str) -> Any: ...
+    def store(self, name: str | StoreDeclaration[Any]) -> Any:
         """A store that the processor is connected to, or any global store.
 
         >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
@@ -220,7 +231,7 @@ class ProcessorContext(Protocol):
         stores can do is in :mod:`logstate.contracts.stores`.
 
         Args:
-            name: the store's name.
+            name: the store's name, or what its declaration returned, which has its types.
 
         Returns:
             The store.

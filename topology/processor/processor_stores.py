@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.serde import Serde
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.contracts.typed_stores import (
+    KeyValueStore,
+    SessionStore,
+    StoreDeclaration,
+    VersionedStore,
+    WindowStore,
+)
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 #: names of stores added to the builder, or declarations of stores to add with the operator
 Stores = str | StoreSpec | Iterable[str | StoreSpec]
@@ -22,22 +33,22 @@ _SAID = {"is_logged": "logged", "with_headers": "headers"}
 
 def key_value_store(
     name: str,
-    key: Any,
-    value: Any,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
     *,
     in_memory: bool = False,
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
-) -> StoreSpec:
+) -> StoreDeclaration[KeyValueStore[K, V]]:
     """A store of values per key, for processors.
 
     >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, key_value_store
+    >>> totals = key_value_store("totals", str, int)
     >>> class Total(Processor):
     ...     def process(self, record):
-    ...         store = self.context.store("totals")
+    ...         store = self.context.store(totals)
     ...         store.put(record.key, (store.get(record.key) or 0) + record.value)
     >>> builder = StreamsBuilder()
-    >>> totals = key_value_store("totals", str, int)
     >>> _ = builder.stream("in", value=int).process(Total, stores=totals)
     >>> with TopologyTestDriver(builder.build()) as driver:
     ...     driver.pipe_all("in", [("ada", 3, 0), ("ada", 4, 1), ("bob", 1, 2)])
@@ -56,7 +67,8 @@ def key_value_store(
         changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
-        The declaration, for ``add_store`` or ``stores=``.
+        The declaration, for ``add_store`` or ``stores=``. ``context.store(totals)`` returns the
+        store with its types, ``KeyValueStore[str, int]``; by its name it is ``Any``.
 
     Raises:
         TopologyError: the name cannot be part of a topic's name, or a type has no serde.
@@ -71,13 +83,13 @@ def key_value_store(
 
 def lru_store(
     name: str,
-    key: Any,
-    value: Any,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
     *,
     capacity: int,
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
-) -> StoreSpec:
+) -> StoreDeclaration[KeyValueStore[K, V]]:
     """A store of values per key that keeps the keys used last, for processors: a cache.
 
     >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, lru_store
@@ -113,14 +125,14 @@ def lru_store(
 
 def timestamped_key_value_store(
     name: str,
-    key: Any,
-    value: Any,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
     *,
     in_memory: bool = False,
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
-) -> StoreSpec:
+) -> StoreDeclaration[KeyValueStore[K, ValueAndTimestamp[V]]]:
     """A store of ``ValueAndTimestamp`` per key, for processors.
 
     >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, ValueAndTimestamp
@@ -152,6 +164,38 @@ def timestamped_key_value_store(
     )  # fmt: skip
 
 
+@overload
+def window_store(
+    name: str,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
+    *,
+    size: timedelta,
+    retention: timedelta,
+    segment_interval: timedelta | None = ...,
+    retain_duplicates: bool = ...,
+    in_memory: bool = ...,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = ...,
+    timestamped: Literal[False] = ...,
+    headers: bool = ...,
+) -> StoreDeclaration[WindowStore[K, V]]: ...
+@overload
+def window_store(
+    name: str,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
+    *,
+    size: timedelta,
+    retention: timedelta,
+    segment_interval: timedelta | None = ...,
+    retain_duplicates: bool = ...,
+    in_memory: bool = ...,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = ...,
+    timestamped: Literal[True],
+    headers: bool = ...,
+) -> StoreDeclaration[WindowStore[K, ValueAndTimestamp[V]]]: ...
 def window_store(
     name: str,
     key: Any,
@@ -166,7 +210,7 @@ def window_store(
     changelog_config: Mapping[str, str] | None = None,
     timestamped: bool = False,
     headers: bool = False,
-) -> StoreSpec:
+) -> StoreDeclaration[Any]:
     """A store of values per key and window start, for processors.
 
     >>> from datetime import timedelta
@@ -228,8 +272,8 @@ def window_store(
 
 def session_store(
     name: str,
-    key: Any,
-    value: Any,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
     *,
     retention: timedelta,
     segment_interval: timedelta | None = None,
@@ -237,7 +281,7 @@ def session_store(
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
-) -> StoreSpec:
+) -> StoreDeclaration[SessionStore[K, V]]:
     """A store of values per key and session, for processors.
 
     >>> from datetime import timedelta
@@ -281,14 +325,14 @@ def session_store(
 
 def versioned_store(
     name: str,
-    key: Any,
-    value: Any,
+    key: type[K] | Serde[K],
+    value: type[V] | Serde[V],
     *,
     history: timedelta,
     segment_interval: timedelta | None = None,
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
-) -> StoreSpec:
+) -> StoreDeclaration[VersionedStore[K, V]]:
     """A store of versions per key, readable as of a time, for processors.
 
     >>> from datetime import timedelta
@@ -337,11 +381,11 @@ def _processor_store(
     *,
     changelog_config: Mapping[str, str] | None,
     **options: Any,
-) -> StoreSpec:
+) -> StoreDeclaration[Any]:
     check_name(name, "a store")
     flags = {_SAID.get(one, one): given for one, given in options.items() if one in _FLAGS}
     check_flags(f"store {name!r}", **flags)
-    return StoreSpec(
+    return StoreDeclaration(
         name=name,
         kind=kind,
         key=required_serde(key, None, f"the key of store {name!r}", "key"),

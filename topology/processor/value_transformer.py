@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from logstate.topology.processor.processor_context import ProcessorContext
 
@@ -26,9 +26,9 @@ class ValueTransformer(Generic[K, V, VOut]):
     Source: Kafka Streams' ``ValueTransformerWithKey`` (KIP-292).
     """
 
-    context: ProcessorContext
+    context: ProcessorContext[Any, Any]
 
-    def init(self, context: ProcessorContext) -> None:
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
         """Called once per task, when its stores are ready. The default keeps the context.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver, ValueTransformer

@@ -23,6 +23,7 @@ from logstate.contracts.record_parts import (
 )
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.typed_stores import StoreDeclaration, name_of
 from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.callbacks import scheduled
 from logstate.topology.declaring.declaration_site import declaration_error
@@ -186,8 +187,9 @@ class OperatorContext:
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         raise TypeError(f"Operator {self._name!r} returns its result; it cannot forward {record}.")
 
-    def store(self, name: str) -> Any:
+    def store(self, name: str | StoreDeclaration[Any]) -> Any:
         self._check_thread("store()", changes=False)
+        name = name_of(name)
         found = self._task.store
         if name in self._connections.names:
             known = self._stores.get(name)

@@ -17,6 +17,8 @@ from pydantic import BaseModel
 
 from logstate import serdes
 from logstate.contracts.records import Record, Windowed
+from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
+from logstate.contracts.typed_stores import KeyValueStore
 from logstate.faust import codec, record_of
 from logstate.serdes import JsonSerde, SessionWindowedSerde, WindowedSerde
 from logstate.testing import TopologyTestDriver
@@ -28,9 +30,15 @@ from logstate.topology import (
     KGroupedTable,
     KStream,
     KTable,
+    Processor,
     SessionWindows,
     StreamsBuilder,
     TumblingWindows,
+    key_value_store,
+    session_store,
+    timestamped_key_value_store,
+    versioned_store,
+    window_store,
 )
 
 
@@ -170,3 +178,40 @@ def driven(driver: TopologyTestDriver) -> None:
     read = driver.output_topic("out", key=str, value=serdes.json_of(Click))
     assert_type(read, OutputTopic[str, Click])
     assert_type(read.read(), Record[str | None, Click | None])
+
+
+VISITS = key_value_store("visits", key=str, value=int)
+LATEST = timestamped_key_value_store("latest", int, Click)
+MINUTES = window_store("minutes", str, int, size=timedelta(minutes=1), retention=timedelta(hours=1))
+HOURS = window_store(
+    "hours", str, int, size=timedelta(hours=1), retention=timedelta(days=1), timestamped=True
+)
+SESSIONS = session_store("sessions", str, Click, retention=timedelta(hours=1))
+PRICES = versioned_store("prices", str, float, history=timedelta(hours=1))
+
+
+class CountsVisits(Processor[str, Click, str, int]):
+    def process(self, record: Record[str, Click]) -> None:
+        self.context.forward(record.with_value(record.value.ms))
+        self.context.forward(record)  # type: ignore[arg-type]
+        self.context.forward(record.with_value("3"))  # type: ignore[arg-type]
+        visits = self.context.store(VISITS)
+        assert_type(visits, KeyValueStore[str, int])
+        assert_type(visits.get("ada"), int | None)
+        visits.put("ada", "3")  # type: ignore[arg-type]
+        visits.get(3)  # type: ignore[arg-type]
+        row = self.context.store(LATEST).get(3)
+        assert_type(row, ValueAndTimestamp[Click] | None)
+        assert_type(self.context.store(MINUTES).fetch("ada", 0), int | None)
+        assert_type(self.context.store(HOURS).fetch("ada", 0), ValueAndTimestamp[int] | None)
+        sessions = self.context.store(SESSIONS)
+        sessions.put(Windowed("ada", 0, 1), Click("ada", 3))
+        sessions.put(Windowed("ada", 0, 1), 3)  # type: ignore[arg-type]
+        version = self.context.store(PRICES).get("tea", 30)
+        assert_type(version, VersionedRecord[float] | None)
+        assert_type(self.context.store("visits"), Any)
+        self.context.store(VISITS).fetch("ada", 3)  # type: ignore[attr-defined]
+
+
+def stores_of_tests(driver: TopologyTestDriver) -> None:
+    assert_type(driver.store(VISITS), KeyValueStore[str, int])
