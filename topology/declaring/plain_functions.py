@@ -15,8 +15,16 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from types import CoroutineType, FunctionType, GeneratorType, ModuleType
-from typing import Any
+from dataclasses import is_dataclass
+from types import (
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    ModuleType,
+    NoneType,
+    UnionType,
+)
+from typing import Any, Union, get_args, get_origin, get_type_hints
 from weakref import WeakValueDictionary
 
 from logstate.contracts.errors import TopologyError
@@ -75,6 +83,62 @@ def check_returns(function: Callable[..., Any], what: str) -> None:
                 "Was `return` forgotten? Where None is meant for every record, say so:"
                 " `return None` or `lambda ...: None`",
             )
+
+
+def check_result_type(
+    function: Callable[..., Any], what: str, declared: object, argument: str
+) -> None:
+    """Refuse a function whose annotated result is of another type than the declared one.
+
+    Only types that exclude each other for certain are refused: two scalars, or a scalar and a
+    container, struct or dataclass. ``declared`` may also be a serde; functions without annotations
+    are accepted.
+    """
+    found = _annotated_result(function)
+    if not _excludes(declared, found):
+        return
+    raise declaration_error(
+        f"The {what} {function_site(function)} returns {getattr(found, '__qualname__', found)}"
+        f" according to its annotation, and {argument}{getattr(declared, '__qualname__', declared)}"
+        " declares another type. Correct one of them: records that do not fit the declared type"
+        " cannot be written."
+    )
+
+
+def _annotated_result(function: Callable[..., Any]) -> object:
+    """Return the type of the result; None if it is unknown."""
+    if isinstance(function, type):
+        return function
+    try:
+        return get_type_hints(inspect.unwrap(function)).get("return")
+    except Exception:  # noqa: BLE001  annotations may name what does not exist at run time
+        return None
+
+
+def _excludes(declared: object, found: object) -> bool:
+    declared = get_origin(declared) or declared
+    if get_origin(found) in (Union, UnionType):
+        return all(_excludes(declared, one) for one in get_args(found) if one is not NoneType)
+    found = get_origin(found) or found
+    if not (isinstance(declared, type) and isinstance(found, type)):
+        return False
+    kinds = (_is_scalar(declared), _is_scalar(found))
+    if not any(kinds) or (not all(kinds) and not any(map(_is_compound, (declared, found)))):
+        return False
+    return not (
+        issubclass(found, declared)
+        or issubclass(declared, found)
+        or (declared is float and issubclass(found, int))
+    )
+
+
+def _is_scalar(kind: type) -> bool:
+    return issubclass(kind, str | int | float | bytes)
+
+
+def _is_compound(kind: type) -> bool:
+    is_struct = is_dataclass(kind) or hasattr(kind, "__struct_fields__")
+    return is_struct or issubclass(kind, list | dict | tuple | set)
 
 
 def check_methods(processor: object, what: str) -> None:

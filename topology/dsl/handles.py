@@ -20,6 +20,7 @@ from logstate.topology.declaring.argument_checks import check_kind, check_option
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
+from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import (
     Emit,
@@ -425,6 +426,7 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.mapValues``; with the key: KIP-149.
         """
         function = callbacks.mapper(mapper)
+        check_result_type(mapper, "mapper", value, "value=")
         node = self._node(MapValuesNode, name, "KSTREAM-MAPVALUES-", mapper=function)
         return self._below(node, value_changing=True, value=value)
 
@@ -542,6 +544,7 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.selectKey``.
         """
         function = callbacks.mapper(mapper)
+        check_result_type(mapper, "mapper", key, "key=")
         node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
         return self._below(node, key_changing=True, key=key, keeps_value=True)
 
@@ -789,6 +792,7 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.groupBy``; names: KIP-372.
         """
         function = callbacks.mapper(mapper)
+        check_result_type(mapper, "mapper", key, "key=")
         node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
         return KGroupedStream(
             self.builder,
@@ -2526,6 +2530,7 @@ class KTable(TableFlow[K, V]):
         Source: Kafka Streams' ``KTable.mapValues``; with the key: KIP-149.
         """
         function, prefix = callbacks.mapper(mapper), "KTABLE-MAPVALUES-"
+        check_result_type(mapper, "mapper", value, "value=")
         return self._below(TableMapValuesNode, name, prefix, store, value, mapper=function)
 
     def transform_values(

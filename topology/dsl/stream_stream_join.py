@@ -19,6 +19,7 @@ from logstate.serdes.join_serdes import SideSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
+from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows, duration_ms
 from logstate.topology.dsl.materialized import Materialized
@@ -78,6 +79,7 @@ class StreamStreamJoin(Generic[S]):
         self.left = left
         self.right = right
         self.joiner = callbacks.joiner(joiner)
+        check_result_type(joiner, "joiner", value, "value=")
         self.is_left = kind in ("left", "outer")
         self.is_outer = kind == "outer"
         self.windows = windows

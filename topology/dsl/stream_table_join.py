@@ -10,6 +10,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import required_name
+from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.flow import Flow, GlobalKTable
@@ -58,6 +59,7 @@ def join_table(
     for given, what in ((key, "key"), (left_value, "value")):
         optional_serde(given, None, f"the {what} of the stream")  # where they are needed or not
     function = callbacks.joiner(joiner)
+    check_result_type(joiner, "joiner", value, "value=")
     builder = stream.builder
     if stream.needs_repartition:
         prefix = required_name(
