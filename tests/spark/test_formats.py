@@ -26,5 +26,7 @@ def test_a_number_is_no_key_of_bytes() -> None:
     table = StoreTable({"kind": "key_value", "key": None, "value": None})
 
     assert encoded_keys([b"a", bytearray(b"b")], table) == {b"a", b"b"}
-    with pytest.raises(ConfigError, match="a key that is not a bytes like the store's keys: 5 is"):
+    with pytest.raises(
+        ConfigError, match="not a bytes like the store's keys: it must be bytes, found int"
+    ):
         encoded_keys([5], table)

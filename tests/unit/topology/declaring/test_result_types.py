@@ -1,4 +1,4 @@
-"""A function whose annotated result does not fit the declared type is refused at its declaration."""
+"""A function whose annotated result does not fit the declared type is refused when declared."""
 
 from __future__ import annotations
 
