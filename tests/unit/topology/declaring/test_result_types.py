@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ class Order:
     cents: int
 
 
-class Color(str, Enum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -61,8 +61,10 @@ def unknown(value: str) -> Missing:  # type: ignore[name-defined]  # noqa: F821
 
 @pytest.mark.parametrize(
     ("mapper", "value"),
-    [(text, int), (number, str), (maybe, str), (order, int), (text, Order), (orders, bytes)]
-    + [(color, int), (float, int), (text, dict[str, int])],
+    [
+        *((text, int), (number, str), (maybe, str), (order, int), (text, Order), (orders, bytes)),
+        *((color, int), (float, int), (text, dict[str, int])),
+    ],
 )
 def test_a_result_of_another_type_is_refused(mapper: Callable[..., Any], value: Any) -> None:
     stream = StreamsBuilder().stream("in", value=str)
@@ -72,9 +74,11 @@ def test_a_result_of_another_type_is_refused(mapper: Callable[..., Any], value: 
 
 @pytest.mark.parametrize(
     ("mapper", "value"),
-    [(text, str), (number, int), (number, float), (maybe, int), (flag, int), (order, Order)]
-    + [(orders, dict[str, Order]), (color, str), (text, Color), (untyped, int), (unknown, int)]
-    + [(lambda value: value, int), (len, str), (text, int64), (text, None)],
+    [
+        *((text, str), (number, int), (number, float), (maybe, int), (flag, int), (order, Order)),
+        *((orders, dict[str, Order]), (color, str), (text, Color), (untyped, int), (unknown, int)),
+        *((lambda value: value, int), (len, str), (text, int64), (text, None)),
+    ],
 )
 def test_a_result_that_may_fit_is_accepted(mapper: Callable[..., Any], value: Any) -> None:
     StreamsBuilder().stream("in", value=str).map_values(mapper, value=value)
