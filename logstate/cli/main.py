@@ -48,6 +48,10 @@ class _Command(NamedTuple):
 
 
 COMMANDS = {
+    "new": _Command(
+        "deployment.new:new",
+        "Write a service, its test, a Dockerfile and a compose file to a folder.",
+    ),
     "broker": _Command("broker:app", "A real Kafka broker on this machine."),
     "topology": _Command("deployment.topology:app", "Describe and compare topologies."),
     "topics": _Command("deployment.topics:app", "Create the topics of an application."),
