@@ -41,10 +41,11 @@ def limited(name: str, command: Callable[..., Any], default_s: float | None) -> 
 
     @functools.wraps(command)
     def call(*, timeout: float | None = None, **arguments: Any) -> Any:
+        bootstrap = arguments["bootstrap"]  # None: the command uses no broker this time
         is_endless = arguments.get("follow") and timeout == default_s
-        if timeout is None or is_endless:
+        if timeout is None or bootstrap is None or is_endless:
             return command(**arguments)
-        with time_limit(name, timeout, arguments["bootstrap"]):
+        with time_limit(name, timeout, bootstrap):
             return command(**arguments)
 
     kept = [one.replace(annotation=hints[one.name]) for one in parameters.values()]
@@ -61,7 +62,7 @@ def limited(name: str, command: Callable[..., Any], default_s: float | None) -> 
 
 @contextmanager
 def time_limit(
-    name: str, timeout: float, bootstrap: str | None, *, ends_itself: bool = False
+    name: str, timeout: float, bootstrap: str, *, ends_itself: bool = False
 ) -> Iterator[None]:
     """End the process with a message unless the block ends in time; with ``ends_itself`` later."""
     limit_s = timeout + (_GRACE_S if ends_itself else 0)
@@ -75,7 +76,7 @@ def time_limit(
         timer.cancel()
 
 
-def _end(name: str, timeout: float, bootstrap: str | None) -> None:
+def _end(name: str, timeout: float, bootstrap: str) -> None:
     from logstate.cli.shared.printing import print_text  # with rich, which takes time
 
     print_text(
