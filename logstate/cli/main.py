@@ -25,12 +25,17 @@ except ImportError as error:
         f"The command line needs an extra ({error.name} is missing): pip install 'logstate[cli]'"
     )
 
+from logstate.cli.shared.time_limit import Process, limited
 from logstate.contracts.errors import LogstateError
 
 #: errors are printed once, by the command; `run` configures its own log
 _NOBODY = logging.NullHandler()
 #: errors of a write to standard output if the device is full
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT)
+
+
+#: default of --timeout for commands that read little
+_QUICK_S = 60.0
 
 
 class _Command(NamedTuple):
@@ -40,6 +45,8 @@ class _Command(NamedTuple):
     place: str
     #: the first sentence of its help
     summary: str
+    #: default of --timeout; None if the time depends on the data, or on an answer of the user
+    timeout_s: float | None = None
 
     def loaded(self) -> Any:
         """Return the function or the typer.Typer."""
@@ -48,10 +55,14 @@ class _Command(NamedTuple):
 
 
 COMMANDS = {
+    "new": _Command(
+        "deployment.new:new",
+        "Write a service, its test, a Dockerfile and a compose file to a folder.",
+    ),
     "broker": _Command("broker:app", "A real Kafka broker on this machine."),
     "topology": _Command("deployment.topology:app", "Describe and compare topologies."),
-    "topics": _Command("deployment.topics:app", "Create the topics of an application."),
-    "cut": _Command("stores.cut:app", "Manage named cuts of an application."),
+    "topics": _Command("deployment.topics:app", "Create the topics of an application.", _QUICK_S),
+    "cut": _Command("stores.cut:app", "Manage named cuts of an application.", _QUICK_S),
     "run": _Command(
         "engine.run:run",
         "Run a topology until SIGTERM or Ctrl-C; processed records are committed before the end.",
@@ -59,6 +70,7 @@ COMMANDS = {
     "plan": _Command(
         "deployment.plan:plan",
         "Compare a topology with what its application has stored, before it is deployed.",
+        _QUICK_S,
     ),
     "acls": _Command(
         "deployment.acls:acls",
@@ -67,6 +79,7 @@ COMMANDS = {
     "status": _Command(
         "diagnosis.status:status",
         "List the instances of an application, their tasks and stages, and its lag.",
+        _QUICK_S,
     ),
     "get": _Command(
         "stores.get:get",
@@ -93,14 +106,17 @@ COMMANDS = {
     "doctor": _Command(
         "diagnosis.doctor:doctor",
         "Check for what would stop an application: packages, limits, disk, brokers, permissions.",
+        _QUICK_S,
     ),
     "lag": _Command(
         "diagnosis.status:lag",
         "Print the lag of each partition that an application reads, by its committed offsets.",
+        _QUICK_S,
     ),
     "stores": _Command(
         "stores.stores:stores",
         "List the stores of an application, their formats, and their changelogs.",
+        _QUICK_S,
     ),
     "replay": _Command(
         "engine.replay:replay",
@@ -125,6 +141,7 @@ COMMANDS = {
     "handover": _Command(
         "deployment.handover:handover",
         "Check whether Kafka Streams on the JVM may take an application over, and list its stores.",
+        _QUICK_S,
     ),
 }
 
@@ -145,8 +162,11 @@ class _Commands(typer.core.TyperGroup):
 
 def _built(name: str) -> Any:
     """Load a command and build its parser."""
-    found = COMMANDS[name].loaded()
+    found, limit_s = COMMANDS[name].loaded(), COMMANDS[name].timeout_s
     if isinstance(found, typer.Typer):
+        for each in found.registered_commands:
+            if each.callback is not None:
+                each.callback = limited(f"{name} {each.name}", each.callback, limit_s)
         group = typer.main.get_group(found)
         group.name = name
         return group
@@ -155,7 +175,9 @@ def _built(name: str) -> Any:
     )
     # A key may begin with a hyphen, as negative numbers do.
     has_key = name in ("get", "produce")
-    alone.command(name, context_settings={"ignore_unknown_options": has_key})(found)
+    alone.command(name, context_settings={"ignore_unknown_options": has_key})(
+        limited(name, found, limit_s)
+    )
     return typer.main.get_command(alone)
 
 
@@ -209,6 +231,7 @@ def _fail(message: str) -> NoReturn:
 
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
+    Process.is_command = True
     if sys.stdout is None:  # closed by the shell, for example with >&-
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for good
     try:

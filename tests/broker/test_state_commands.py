@@ -256,7 +256,16 @@ def test_the_jvm_may_take_over_when_nobody_lives_and_is_told_the_names_of_the_st
     assert (never.exit_code, "logstate never ran it" in never.stderr) == (1, True)
     with shop.app() as app:
         until(lambda: _count(app, "A") == 2)
-        assert isinstance(shop.handover().exception, MembersLiveError)
+        refused = str(shop.handover().exception)
+        assert f"The last commits are by the transactional.id {app.transactional_id}" in refused
+    with shop.app(serve="127.0.0.1:0") as app:
+        app.wait_until_caught_up()
+        until(lambda: [set(one.tasks) for one in app.all_instances()] == [set(app.tasks())])
+        refused = str(shop.handover().exception)
+        assert (
+            f"({app.all_instances()[0].host}) with tasks {', '.join(sorted(app.tasks()))}"
+            in refused
+        )
     before = patient_offsets.committed_offsets(shop.admin, shop.application_id, shop.inputs)
     free = shop.handover("--json")
     assert free.exit_code == 0

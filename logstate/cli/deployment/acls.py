@@ -44,7 +44,8 @@ def acls(
 ) -> None:
     """List the least permissions that an application needs, as kafka-acls commands.
 
-    Does not contact a broker. Topics that match a pattern are not known here: allow Read for each.
+    Example: `logstate acls spending:topology --application-id shop --serve`. Does not contact a
+    broker. Topics that match a pattern are not known here: allow Read for each.
     """
     check(rules.application_id("application_id", application_id))
     topology = load_topology(wanted)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from rich.table import Table
 
 from logstate.admin import handover as handovers
+from logstate.changelog.cut import decode_cut
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Stopped
 from logstate.cli.shared.printing import fail, print_json, print_table, print_text
-from logstate.cli.shared.stored_state import with_manifest
-from logstate.contracts.clients import Admin, run_steps
+from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
+from logstate.contracts.clients import Admin, Committed, run_steps
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.errors import MembersLiveError
+from logstate.contracts.records import TopicPartition
+from logstate.directory.instance_info import InstanceInfo, describe_instances
+from logstate.kafka.group_offsets import committed_offsets
 from logstate.topics.manifest_changes import Manifest
 
 
@@ -20,13 +28,21 @@ def handover(
 ) -> None:
     """Check whether Kafka Streams on the JVM may take an application over, and list its stores.
 
-    Ends with status 0 if no instance is running, otherwise with 1.
+    Example: `logstate handover --application-id shop`. Ends with status 0 if no instance is
+    running, otherwise with 1 and the instances.
     """
+    settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
 
     def look(admin: Admin, stored: Manifest | None) -> None:
         if stored is None:
             fail(f"application {application_id!r} has no manifest: logstate never ran it")
-        run_steps(handovers.check_group_is_empty(admin, application_id))
+        try:
+            run_steps(handovers.check_group_is_empty(admin, application_id))
+        except MembersLiveError as error:
+            cluster = cluster_of(bootstrap, command_config)
+            known = describe_instances(application_id, cluster, admin, SystemClock())
+            last = committed_offsets(settings, application_id, _inputs(admin, stored))
+            raise MembersLiveError(f"{error}. {_named(known, last)}") from error
         stores = [store._asdict() for store in handovers.stores_for_the_jvm(stored)]
         if as_json:
             print_json({"application_id": application_id, "stores": stores})
@@ -43,3 +59,27 @@ def handover(
         )
 
     with_manifest(application_id, bootstrap, command_config, look)
+
+
+def _inputs(admin: Admin, stored: Manifest) -> list[TopicPartition]:
+    topics = admin.describe_topics([*stored.get("inputs", ()), *stored.get("topics", {})])
+    return [TopicPartition(name, p) for name, one in topics.items() for p in range(one.partitions)]
+
+
+def _named(known: Iterable[InstanceInfo], last: Mapping[TopicPartition, Committed]) -> str:
+    """Name the instances in the directory, or the writers of the last commits."""
+    named = [
+        f"instance {entry.instance} ({entry.address or 'no address'}) with tasks"
+        f" {', '.join(sorted(entry.tasks)) or 'none'}"
+        for entry, is_alive in known
+        if is_alive
+    ]
+    if named:
+        return f"Alive: {'; '.join(named)}"
+    found = (
+        decode_cut(one.metadata, committed_offset=one.offset).cut
+        for one in last.values()
+        if one.offset is not None
+    )
+    writers = sorted({str(cut.writer.transactional_id) for cut in found if cut and cut.writer})
+    return f"The last commits are by the transactional.id {', '.join(writers) or '(none)'}"

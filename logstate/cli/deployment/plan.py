@@ -59,8 +59,9 @@ def plan(
 ) -> None:
     """Compare a topology with what its application has stored, before it is deployed.
 
-    Ends with status 0 if everything is the same or compatible, 3 if a decision is needed, 4 if a
-    start would be refused. Nothing is changed.
+    Example: `logstate plan spending:topology --application-id shop`. Ends with status 0 if
+    everything is the same or compatible, 3 if a decision is needed, 4 if a start would be refused.
+    Nothing is changed.
     """
     decided = decisions(renamed, forget)
     topology = load_topology(wanted)

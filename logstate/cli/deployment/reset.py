@@ -46,8 +46,9 @@ def reset(
 ) -> None:
     """Delete what an application has stored: offsets, its topics, local state.
 
-    Refused while an instance is running. After a crash during a reset the application does not
-    start until the reset is run again.
+    Example: `logstate reset --application-id shop --state-dir /var/lib/shop --dry-run`. Refused
+    while an instance is running. After a crash during a reset the application does not start until
+    the reset is run again.
     """
     begin = target(to)
 

@@ -44,8 +44,9 @@ def reshard(
 ) -> None:
     """Move the state of an application to the current partition count of its inputs.
 
-    Refused while an instance is running. After an interruption, run it again: before the handover
-    nothing has changed; after it, only old topics are left to delete.
+    Example: `logstate reshard spending:topology --application-id shop --partitions 6`. Refused
+    while an instance is running. After an interruption, run it again: before the handover nothing
+    has changed; after it, only old topics are left to delete.
     """
     settings = client_settings(command_config)
     if give_up:

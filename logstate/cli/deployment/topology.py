@@ -47,7 +47,10 @@ def show(
     ] = PictureFormat.TEXT,
     as_json: Json = False,
 ) -> None:
-    """Describe a topology: sub-topologies, operators, stores, and the topics between them."""
+    """Describe a topology: sub-topologies, operators, stores, and the topics between them.
+
+    Example: `logstate topology spending:topology --format mermaid`.
+    """
     found = load_topology(target)
     if as_json:
         print_json(asdict(found.description()))
@@ -60,7 +63,8 @@ def show(
 def diff(before: Target, after: Target, as_json: Json = False) -> None:
     """Show what changes for the state of an application from one topology to another.
 
-    Ends with the status of `logstate plan`, which also compares with the stored state.
+    Example: `logstate topology diff old:topology new:topology`. Ends with the status of `logstate
+    plan`, which also compares with the stored state.
     """
     changes = difference(load_topology(before), load_topology(after))
     if as_json:

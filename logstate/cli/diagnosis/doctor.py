@@ -68,8 +68,9 @@ def doctor(
 ) -> None:
     """Check for what would stop an application: packages, limits, disk, brokers, permissions.
 
-    Each finding has a remedy. Ends with status 1 if something would stop an application; warnings
-    and notes do not count. Changes nothing without --write.
+    Example: `logstate doctor --bootstrap broker-1:9092 --state-dir /var/lib/shop`. Each finding has
+    a remedy. Ends with status 1 if something would stop an application; warnings and notes do not
+    count. Changes nothing without --write.
     """
     if area not in (None, "spark"):
         raise ConfigError(f"logstate doctor {area!r}: unknown area; use `logstate doctor spark`")

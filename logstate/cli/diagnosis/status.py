@@ -31,9 +31,10 @@ def status(
 ) -> None:
     """List the instances of an application, their tasks and stages, and its lag.
 
-    Only instances that answer queries (serve=, --serve) announce themselves in a topic and are
-    listed. The lag is that of the committed offsets. Takes one to five seconds; nothing is changed.
-    Ends with status 5 if a task does not run, an instance is silent, or none is listed.
+    Example: `logstate status --application-id shop --bootstrap broker-1:9092`. Only instances that
+    answer queries (serve=, --serve) announce themselves in a topic and are listed. The lag is that
+    of the committed offsets. Takes one to five seconds; nothing is changed. Ends with status 5 if a
+    task does not run, an instance is silent, or none is listed.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)
@@ -62,8 +63,9 @@ def lag(
 ) -> None:
     """Print the lag of each partition that an application reads, by its committed offsets.
 
-    Offsets include transaction markers, so the lag of the application's own topics may stay at 1 or
-    2 with nothing left to read. It need not run; nothing is changed.
+    Example: `logstate lag --application-id shop --bootstrap broker-1:9092`. Offsets include
+    transaction markers, so the lag of the application's own topics may stay at 1 or 2 with nothing
+    left to read. It need not run; nothing is changed.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)

@@ -51,9 +51,10 @@ def replay(
 ) -> None:
     """Run the records after a task's newest commit on its committed state, until one fails.
 
-    State and records are read from the brokers; nothing is written, and no group is joined. A
-    record before the newest commit, such as that of a dead letter, is run alone with --offset, on
-    the current state. The exit status is 7 if a record fails, 0 if none does.
+    Example: `logstate replay spending:topology --task 0_1 --application-id shop`. State and records
+    are read from the brokers; nothing is written, and no group is joined. A record before the
+    newest commit, such as that of a dead letter, is run alone with --offset, on the current state.
+    The exit status is 7 if a record fails, 0 if none does.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     topology = load_topology(wanted)

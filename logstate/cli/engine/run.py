@@ -33,7 +33,8 @@ def run(
 ) -> None:
     """Run a topology until SIGTERM or Ctrl-C; processed records are committed before the end.
 
-    All other settings have their defaults: a service that needs other settings, or error handlers,
+    Example: `logstate run spending:topology --application-id shop --state-dir /var/lib/shop`. All
+    other settings have their defaults: a service that needs other settings, or error handlers,
     creates an Application itself.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")

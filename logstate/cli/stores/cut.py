@@ -66,8 +66,9 @@ def create(
 ) -> None:
     """Keep the newest cut: copy its records of each store to topics without compaction.
 
-    The application may be running, and does not wait. The copies are as large as the changelogs.
-    Expired cuts are deleted first. Spark reads it with the option cut (docs/spark.md).
+    Example: `logstate cut create noon --keep 30d --application-id shop`. The application may be
+    running, and does not wait. The copies are as large as the changelogs. Expired cuts are deleted
+    first. Spark reads it with the option cut (docs/spark.md).
     """
     made = create_cut(
         bootstrap,
@@ -88,7 +89,10 @@ def list_(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """List the named cuts, oldest first."""
+    """List the named cuts, oldest first.
+
+    Example: `logstate cut list --application-id shop`.
+    """
     kafka = client_settings(command_config)
     cuts = list_cuts(bootstrap, application_id, kafka=kafka)
     incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
@@ -109,7 +113,10 @@ def show(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a cut covers; for latest-commit, the text to store and to pass to Spark."""
+    """Show what a cut covers; for latest-commit, the text to store and to pass to Spark.
+
+    Example: `logstate cut show noon --application-id shop`.
+    """
     config = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     if name == "latest-commit":
         print_text(newest_cut(config, application_id))
@@ -124,7 +131,10 @@ def delete(
     bootstrap: Bootstrap,
     command_config: CommandConfig = None,
 ) -> None:
-    """Delete a cut and its copies."""
+    """Delete a cut and its copies.
+
+    Example: `logstate cut delete noon --application-id shop`.
+    """
     delete_cut(bootstrap, application_id, name, kafka=client_settings(command_config))
     print_text(f"cut {name} of {application_id} is deleted")
 

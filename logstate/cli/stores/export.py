@@ -26,9 +26,9 @@ def export(
 ) -> None:
     """Write the state of a store at one cut as parquet, by default at each task's newest commit.
 
-    Reads the changelog; the application need not run, and is not changed. Existing output is
-    replaced only when everything is written. Each file contains its cut, as `logstate.cut` in its
-    metadata.
+    Example: `logstate export spent --to spent.parquet --application-id shop`. Reads the changelog;
+    the application need not run, and is not changed. Existing output is replaced only when
+    everything is written. Each file contains its cut, as `logstate.cut` in its metadata.
     """
     options: dict[str, Any] = {} if registry is None else {"schemaRegistry": registry}
     kafka = client_settings(command_config)

@@ -50,9 +50,9 @@ def get(
 ) -> None:
     """Print the rows of one key of a store, at the newest commit of its task; all of its windows.
 
-    Reads the changelog (one partition of it, if the key's is known), so it takes as long as that is
-    large. The application need not run; nothing is changed. Ends with status 6 if the store has no
-    row for the key.
+    Example: `logstate get spent ada --application-id shop`. Reads the changelog (one partition of
+    it, if the key's is known), so it takes as long as that is large. The application need not run;
+    nothing is changed. Ends with status 6 if the store has no row for the key.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     stored = stored_by(settings, application_id)

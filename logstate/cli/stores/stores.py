@@ -21,7 +21,8 @@ def stores(
 ) -> None:
     """List the stores of an application, their formats, and their changelogs.
 
-    It need not run; nothing is changed. Spark reads their contents (docs/spark.md).
+    Example: `logstate stores --application-id shop`. It need not run; nothing is changed. Spark
+    reads their contents (docs/spark.md).
     """
 
     def look(_: Admin, stored: Manifest | None) -> None:

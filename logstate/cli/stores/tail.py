@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -28,6 +29,7 @@ from logstate.cli.shared.shown_records import (
 )
 from logstate.cli.shared.stored_logs import Stored, log_of_entry, stored_by, stored_log, suggestion
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
+from logstate.cli.shared.time_limit import time_limit
 from logstate.cli.shared.topic_formats import serdes_in
 from logstate.contracts.clients import LogConsumer
 from logstate.contracts.errors import ConfigError, TopicError
@@ -127,18 +129,19 @@ def consume(
     """
     end_s = None if timeout is None else time.monotonic() + timeout
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
-    wanted = _wanted(settings, topic, application_id, topology, registry_settings(registry))
-    partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
-    bounds = log_bounds(settings, partitions)
-    starts = {tp: one.start if from_beginning else one.stable_end for tp, one in bounds.items()}
-    consumer = cluster_of(bootstrap, command_config).log_consumer()
-    count = 0
-    try:
-        count = _print(_followed(consumer, starts, end_s), wanted.reader, _as_json, limit)
-    except KeyboardInterrupt:
-        return
-    finally:
-        consumer.close()
+    limit_s = threading.TIMEOUT_MAX if timeout is None else timeout
+    with time_limit("consume", limit_s, bootstrap, ends_itself=True):
+        wanted = _wanted(settings, topic, application_id, topology, registry_settings(registry))
+        partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
+        bounds = log_bounds(settings, partitions)
+        starts = {tp: one.start if from_beginning else one.stable_end for tp, one in bounds.items()}
+        consumer = cluster_of(bootstrap, command_config).log_consumer()
+        try:
+            count = _print(_followed(consumer, starts, end_s), wanted.reader, _as_json, limit)
+        except KeyboardInterrupt:
+            return
+        finally:
+            consumer.close()
     if limit is not None and count < limit:
         fail(f"{count} of {limit} records of {wanted.topic!r} arrived within {timeout:g} s")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
+import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import typer
@@ -13,6 +16,10 @@ from typer.testing import CliRunner
 
 from logstate.cli.main import COMMANDS, app
 
+#: defaults of the application and the brokers
+DEFAULTS = ("LOGSTATE_APPLICATION", "LOGSTATE_BOOTSTRAP")
+#: a key may look like an option
+TAKES_ANYTHING = {"get", "produce"}
 #: libraries and packages that take long to import
 HEAVY = {
     *("confluent_kafka", "rocksdict", "pydantic", "msgspec", "asyncio", "rich", "pyarrow"),
@@ -66,3 +73,34 @@ def test_the_completion_of_a_command_imports_neither_the_engine_nor_its_librarie
 ) -> None:
     words = {"COMP_WORDS": line, "COMP_CWORD": "1", "_LOGSTATE_COMPLETE": "complete_bash"}
     assert not imported([], **words) & (HEAVY - {"pydantic"})  # typer validates with it
+
+
+def functions() -> dict[str, Any]:
+    """Every command by its words."""
+    found = {}
+    for name, one in COMMANDS.items():
+        loaded = one.loaded()
+        if isinstance(loaded, typer.Typer):
+            for info in loaded.registered_commands:
+                found[f"{name} {info.name}"] = info.callback
+        else:
+            found[name] = loaded
+    return found
+
+
+@pytest.mark.parametrize("words", [name for name in functions() if not name.startswith("broker ")])
+def test_the_help_of_a_command_has_an_example_that_is_a_call_of_it(words: str) -> None:
+    text = " ".join(str(inspect.getdoc(functions()[words])).split())
+    example = re.search(r"Example: `logstate (.*?)`[. ]|eval \"\$\(logstate (.*?)\)\"", text)
+    assert example is not None
+    called = shlex.split((example[1] or example[2]).partition(" && ")[0])
+    shown = "topology" if words == "topology show" else words
+    assert called[: len(shown.split())] == shown.split()
+    # Values are parsed, and the command ends before it does anything.
+    answer = CliRunner().invoke(
+        app, [*called, "--no-such-option"], env=dict.fromkeys(DEFAULTS, "x")
+    )
+    assert "No such option: --no-such-option" in answer.output or words in TAKES_ANYTHING
+    for option in (word for word in called if word.startswith("--")):
+        asked = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "200"})
+        assert option in asked.output
