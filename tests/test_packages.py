@@ -87,7 +87,12 @@ PACKAGES: dict[str, set[str]] = {
     "logstate/queries": BELOW_WORKER,
     "logstate/worker": BELOW_APP - {"logstate/worker", "logstate/kafka"},
     "logstate/directory": set(),
-    "logstate/http": {"logstate/directory", "logstate/queries"},
+    "logstate/http": {
+        "logstate/directory",
+        "logstate/metrics",
+        "logstate/queries",
+        "topology/plan",
+    },
     "logstate/generated": set(TOPOLOGY),
     "logstate/testing/fake": set(),
     "logstate/testing/simulation": {"logstate/testing/fake", *BELOW_APP} - {"logstate/kafka"},

@@ -13,7 +13,6 @@ from logstate.app.instance.states import ApplicationState, Lifecycle, StateListe
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
 from logstate.app.presence import Presence, not_asked_for, presence_of
-from logstate.app.served import ServedApplication
 from logstate.app.settings import Settings
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
@@ -324,7 +323,7 @@ class ApplicationView:
         present = self._present("asgi()")
         if self._settings.serving is None:
             raise not_asked_for("asgi()")
-        return AsgiService(ServedApplication(self, present), present.answers).app()
+        return AsgiService(self, present.answers, present.changes).app()
 
     def _present(self, what: str) -> Presence:
         if self._presence is None:

@@ -188,13 +188,6 @@ class Presence:
             ),
         )
 
-    def task_counts(self) -> dict[int, int]:
-        """Map sub-topologies to partition counts, for those that an instance has reported."""
-        known, now = self.link.known, self._clock.monotonic_ms()
-        subs = self._settings.topology.sub_topologies
-        counts = {sub.id: known.task_count(sub.id, now) for sub in subs}
-        return {number: count for number, count in counts.items() if count is not None}
-
     def listen(self) -> None:
         """Bind the address; raise ConfigError if it, or a certificate, is not available."""
         check_files(self.serving)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +162,12 @@ class Lookup:
                 f"store {place.name!r}: no instance has reported its partition count yet. Try again"
             )
         return count
+
+    def task_counts(self, sub_topologies: Iterable[int]) -> dict[int, int]:
+        """Map sub-topologies to partition counts, for those that an instance has reported."""
+        now = self.now_ms()
+        counts = {number: self.known.task_count(number, now) for number in sub_topologies}
+        return {number: count for number, count in counts.items() if count is not None}
 
     # ------------------------------------------------------------------ pieces
 
