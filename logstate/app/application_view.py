@@ -136,8 +136,9 @@ class ApplicationView:
         place keys as Kafka's own clients do, pass ``placed_by="murmur2"`` to get None instead.
         Raises ConfigError for any other value, and for a ``max_age`` that is not a timedelta.
         """
-        check(durations("store()", max_age=max_age, optional=True))
-        store = self._workers.store(name, max_age, standbys=standbys)
+        if max_age is not None:
+            check(durations("store()", max_age=max_age))
+        store = self._workers.stores.named(name, max_age, standbys=standbys)
         if placed_by is not None:
             if placed_by != BY_HASH:
                 raise ConfigError(

@@ -16,7 +16,6 @@ from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
 from logstate.http.changes import ChangeFeed
 from logstate.http.client import READ_PATH
-from logstate.http.cursors import Cursors
 from logstate.http.instance_endpoints import InstanceEndpoints, ServedApplication
 from logstate.http.keys import document, key_of, plain, plain_row
 from logstate.http.page import page
@@ -51,6 +50,7 @@ from logstate.http.responses import (
     ndjson_response,
     unauthorized,
 )
+from logstate.queries.requests import Cursors
 
 try:
     from starlette.applications import Starlette
@@ -277,11 +277,11 @@ class AsgiService:
         check_text(request.scope.get("raw_path") or b"", request.scope["query_string"])
         check_names(request.query_params, parameters)
         name = request.path_params["store"]
-        spec = self._answers.specs.get(name)
-        if spec is None:
-            known = sorted(self._answers.specs)
+        places = self._answers.lookup.places
+        if name not in places:
+            known = sorted(places)
             raise BadRequestError(f"there is no store {name!r:.100}; the topology has {known}")
-        return spec
+        return places[name].spec
 
     async def _changes(self, request: Request) -> Response:
         """Send server-sent events until the client disconnects."""
