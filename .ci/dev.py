@@ -54,9 +54,9 @@ HOUSE_TESTS = (
     "tests/test_readme.py",
     "tests/test_packages.py",
     "tests/test_tidy.py",
-    "tests/logstate/kafka/test_forbidden_calls.py",
-    "tests/topology/dsl/test_documentation.py",
-    "tests/docker",
+    "tests/unit/logstate/kafka/test_forbidden_calls.py",
+    "tests/unit/topology/dsl/test_documentation.py",
+    "tests/unit/docker",
 )
 
 

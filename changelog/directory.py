@@ -38,7 +38,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from logstate.changelog.backend.rocks_errors import too_few_files
 from logstate.changelog.lock_holders import holder_of_id, holder_of_lock
-from logstate.changelog.task_lock import TaskLock, alone, use
+from logstate.changelog.task_lock import TaskLock, exclusive_lock, use
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
@@ -200,7 +200,7 @@ class StateDirectory:
 
     def is_task_used(self, task_id: TaskId) -> bool:
         """Whether a worker of any slot has the task or a standby of it open."""
-        with alone(self.path / str(task_id)) as is_unused:
+        with exclusive_lock(self.path / str(task_id)) as is_unused:
             return not is_unused
 
     def remove_unused(self, task_id: TaskId) -> bool:
@@ -210,7 +210,7 @@ class StateDirectory:
         """
         path = self.path / str(task_id)
         doomed = self.path / f"{_DOOMED_PREFIX}{task_id}-{uuid.uuid4().hex}"
-        with alone(path) as is_unused:
+        with exclusive_lock(path) as is_unused:
             if not is_unused:
                 return False
             _check_marker(path)

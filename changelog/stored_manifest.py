@@ -113,6 +113,11 @@ class _Topic(msgspec.Struct):
     value: _Description | None = None
 
 
+class _Formats(msgspec.Struct):
+    key: _Description | None = None
+    value: _Description | None = None
+
+
 class _Manifest(msgspec.Struct):
     stores: dict[str, _Store]
     application_id: str
@@ -120,6 +125,7 @@ class _Manifest(msgspec.Struct):
     describe: str = ""
     topics: dict[TopicName, _Topic] = {}
     inputs: list[TopicName] = []
+    formats: dict[TopicName, _Formats] = {}
     forgotten: dict[str, _Forgotten] = {}
     reset_since: str = ""
     resharding_since: str = ""
@@ -266,8 +272,9 @@ def check_topics_are_own(application_id: str, stored: Mapping[str, Any]) -> None
             f" {application_id!r} cannot have created such a topic: its own begin with"
             f" '{application_id}-' and end as changelogs and repartition topics do. Another program"
             " wrote the manifest, or it was changed. Write the last good value of the key"
-            f" 'manifest' there again, or give all state up with `logstate reset {application_id}`,"
-            " which deletes no topic of others. Nothing was read or changed"
+            f" 'manifest' there again, or give all state up with `logstate reset"
+            f" --application-id {application_id}`, which deletes no topic of others. Nothing"
+            " was read or changed"
         )
 
 

@@ -55,7 +55,7 @@ def use(make: Callable[[], Path]) -> TaskLock:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[bool]:
+def exclusive_lock(path: Path) -> Iterator[bool]:
     """Whether the directory is unused; if so, it stays unused until the end of the block."""
     file = _opened(path)
     if file is None:

@@ -42,22 +42,34 @@ from tests.examples_tried import IN_THE_SUITE
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
 #: tests that read the syntax of every file
-OF_EVERY_FILE = ("test_tidy.py", "test_imports.py", "logstate/kafka/test_forbidden_calls.py")
+OF_EVERY_FILE = ("test_tidy.py", "test_imports.py", "unit/logstate/kafka/test_forbidden_calls.py")
 #: tests that go through the same lines many times, or through none
 REPETITIVE = tuple(
     ROOT / "tests" / path
     for path in (
         *("broker/test_conformance_on_broker.py", "broker/test_restore_fixtures.py"),
-        *("changelog/rows/test_deferred_values.py", "changelog/test_retention_steady_state.py"),
-        *("chaos", "conformance", "differential", "simulation", *OF_EVERY_FILE),
-        *("logstate/task/test_mutated_records.py", "logstate/worker/test_snapshots.py"),
-        *("changelog/stores/test_readers.py", "logstate/queries/test_query_cost.py"),
-        *("logstate/restore/test_committed_offsets.py", "test_packages.py"),
-        *("topology/dsl/test_documentation.py", "topology/graph/test_stability.py"),
-        "topology/processor/test_scan_cost.py",
-        *("logstate/app/instance/test_static_members.py", "upgrades/test_on_the_fake.py"),
-        "topology/operators/aggregates/test_windows_survive_a_crash.py",
-        "topology/operators/joins/test_joins_survive_a_crash.py",
+        *(
+            "unit/changelog/rows/test_deferred_values.py",
+            "unit/changelog/test_retention_steady_state.py",
+        ),
+        *(
+            "campaigns/chaos",
+            "conformance",
+            "campaigns/differential",
+            "campaigns/simulation",
+            *OF_EVERY_FILE,
+        ),
+        "unit/logstate/worker/test_snapshots.py",
+        *("unit/changelog/stores/test_readers.py", "unit/logstate/queries/test_query_cost.py"),
+        *("unit/logstate/restore/test_committed_offsets.py", "test_packages.py"),
+        *("unit/topology/dsl/test_documentation.py", "unit/topology/graph/test_stability.py"),
+        "unit/topology/processor/test_scan_cost.py",
+        *(
+            "unit/logstate/app/instance/test_static_members.py",
+            "campaigns/upgrades/test_on_the_fake.py",
+        ),
+        "unit/topology/operators/aggregates/test_windows_survive_a_crash.py",
+        "unit/topology/operators/joins/test_joins_survive_a_crash.py",
     )
 )
 #: where Linux has files that are no more than memory, and what a whole run may take of it

@@ -160,7 +160,7 @@ for _group in CLI_GROUPS:
 #: operators/ itself holds packages only
 PACKAGES_WITHOUT_MODULES = {"topology/operators"}
 
-TOPOLOGY_TESTS = ROOT / "tests" / "topology"
+UNIT_TESTS = ROOT / "tests" / "unit"
 
 PAIRS_MAX = 240
 
@@ -251,7 +251,7 @@ def test_every_package_is_in_the_table() -> None:
 
 def test_each_test_of_a_topology_is_in_the_package_of_what_it_tests() -> None:
     folders = {
-        path.parent.relative_to(ROOT / "tests") for path in TOPOLOGY_TESTS.rglob("test_*.py")
+        path.parent.relative_to(UNIT_TESTS) for path in (UNIT_TESTS / "topology").rglob("test_*.py")
     }
     assert len(folders) > len(TOPOLOGY) // 2
     assert {folder.as_posix() for folder in folders} <= set(TOPOLOGY) - {"topology"}

@@ -16,7 +16,7 @@ from logstate.topology.declaring.windows import (
     Windows,
 )
 from logstate.topology.dsl.builder import StreamsBuilder
-from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.flow import GlobalKTable
 from logstate.topology.dsl.handles import (
     BranchedKStream,
     CogroupedKStream,

@@ -191,7 +191,7 @@ class CutCatalog:
 
     def warn(self, name: str, what: str, then: str) -> None:
         """Log a warning about the remains of a cut, with the command that removes them."""
-        remedy = f"logstate cut delete {self.application} {name}"
+        remedy = f"logstate cut delete {name} --application-id {self.application}"
         _LOGGER.warning("cut %r of %s: %s. `%s` %s", name, self.application, what, remedy, then)
 
     def _check_free(self, name: str, topics: Iterable[str]) -> None:
@@ -206,7 +206,8 @@ class CutCatalog:
         return ConfigError(
             f"the cut {name!r} of {self.application!r} is being made by another process, or its"
             " maker died. If it is being made, `logstate cut list` shows it once it is complete;"
-            f" otherwise `logstate cut delete {self.application} {name}` removes the remains"
+            f" otherwise `logstate cut delete {name} --application-id {self.application}` removes"
+            " the remains"
         )
 
     def _claim(self, name: str) -> Claim | None:

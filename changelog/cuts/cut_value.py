@@ -120,4 +120,6 @@ def parse_offsets(text: str) -> Offsets:
     try:
         return msgspec.json.decode(text, type=dict[TopicName, dict[Partition, Offset]])
     except UNDECODABLE as error:
-        raise ValueError(f"not offsets: {error!s:.300}") from error
+        raise ValueError(
+            f'expected offsets by topic and partition, {{"topic": {{"0": 42}}}}: {error!s:.300}'
+        ) from error

@@ -190,8 +190,8 @@ def _damaged(what: str, application: str, name: str) -> RestoreError:
     return RestoreError(
         f"the record of the cut {name!r:.100} in {named_cuts_topic(application)!r} is damaged:"
         f" {what}. Another program wrote to that topic, or the record was changed. The cut cannot"
-        f" be read: `logstate cut delete {application} {name:.100}` removes the record and"
-        " the copies. Create another cut"
+        f" be read: `logstate cut delete {name:.100} --application-id {application}` removes the"
+        " record and the copies. Create another cut"
     )
 
 

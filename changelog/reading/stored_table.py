@@ -21,7 +21,7 @@ from logstate.serdes.built_in import SCALAR_SERDES
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):  # of 5, bytes() makes five zeros
-        raise TypeError(f"{value!r} is of type {type(value).__name__}")
+        raise TypeError(f"it must be bytes, found {type(value).__name__}: {value!r:.100}")
     return bytes(value)
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from logstate.changelog.cuts.applications import applications, lags
+from logstate.changelog.cuts.application_lags import applications, lags
 from logstate.changelog.cuts.latest_cut import cut_of
 from logstate.changelog.cuts.logs import read_manifest
 from logstate.changelog.cuts.named_cuts import list_cuts

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceWriter,
 )
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from logstate.changelog.cuts.logs import log_reader
@@ -121,8 +122,10 @@ class LogstateDataSource(DataSource):
             self._ends = ends_of_read(self._parsed, self._found())
         return self._ends
 
-    def _check(self, schema: StructType) -> None:
+    def _check(self, schema: StructType | pa.Schema) -> None:
         own = spark_schema(self._columns())
+        if isinstance(schema, pa.Schema):  # what Sail passes
+            schema = from_arrow_schema(schema)
         if schema.names != own.names or schema.simpleString() != own.simpleString():
             raise ConfigError(
                 f"the schema given is {schema.simpleString()}, and the store's is "

@@ -392,7 +392,7 @@ def _check_is_not_reset(stored: Manifest) -> None:
         raise UpgradeError(
             f"application {stored['application_id']!r} is being reset since"
             f" {stored['reset_since']}: it has no state to move. Run `logstate reset"
-            f" {stored['application_id']}` again to finish the reset"
+            f" --application-id {stored['application_id']}` again to finish the reset"
         )
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from logstate.app.application_view import ApplicationView
+from logstate.app.catch_up import CatchUp
 from logstate.app.instance.owner_process import is_worker
 from logstate.app.instance.restarts import UncaughtHandler
 from logstate.app.instance.signal_handlers import signal_handlers
@@ -49,6 +51,8 @@ _LOGGER = logging.getLogger(__name__)
 
 #: time between killing processes that took too long and their end
 _KILLED_S = 5.0
+#: between two looks of a wait
+_LOOK_S = 0.1
 
 
 class Application(ApplicationView):
@@ -96,6 +100,8 @@ class Application(ApplicationView):
             and the changelog of the old name then belong to the new one.
         forget: names of stored stores and repartition topics that are not wanted anymore.
         start_timeout: how long a start waits for unavailable brokers; None waits forever.
+        log_summary_interval: how often a worker logs, at level INFO, what it has processed, its
+            tasks and their lag (Kafka Streams' ``log.summary.interval.ms``); None logs nothing.
         uncaught_exception_handler: the response to a failed worker: ``"stop_instance"``;
             ``"stop_application"``: all other instances stop too; or ``"replace_worker"``: a new
             worker starts at the last commit, after an increasing delay, up to a dozen times
@@ -165,6 +171,7 @@ class Application(ApplicationView):
         renamed: Mapping[str, str] | None = Settings.renamed,
         forget: Collection[str] = Settings.forget,
         start_timeout: timedelta | None = Settings.start_timeout,
+        log_summary_interval: timedelta | None = Settings.log_summary_interval,
         uncaught_exception_handler: UncaughtHandler = Settings.uncaught_exception_handler,
         workers: int = Settings.workers,
         serve: str | Serving | None = Settings.serve,
@@ -180,6 +187,7 @@ class Application(ApplicationView):
         given = locals()
         plan, target = resolved(topology)
         self._ended = threading.Event()
+        self._cluster = cluster
         arguments = {each.name: given[each.name] for each in fields(Settings)}
         arguments["topology"] = plan
         arguments["topic_config"] = {} if topic_config is None else topic_config
@@ -252,12 +260,7 @@ class Application(ApplicationView):
         ended, or if the worker thread would wait for itself.
         """
         check(durations("wait_until_running()", timeout=timeout))
-        if self._is_own_thread():
-            raise LogstateError(
-                f"wait_until_running() of application {self.application_id!r} was called in the"
-                " thread that runs it, by a function or a listener: processing cannot continue"
-                " until that returns. Wait in another thread"
-            )
+        self._check_thread("wait_until_running()")
         workers = self._workers
         with workers.changed:
             reached = workers.changed.wait_for(
@@ -269,6 +272,67 @@ class Application(ApplicationView):
         if not reached:
             stages = workers.tasks() or "not assigned"
             raise TimeoutError(f"not running after {timeout}: tasks are {stages}")
+
+    def wait_until_caught_up(self, timeout: timedelta = timedelta(seconds=60)) -> None:
+        """Wait until everything that the inputs contained at this call is processed and committed.
+
+        That includes what follows from it in repartition topics: after the return ``store()`` shows
+        the results, and exactly-once outputs can be read. Records of transactions that were open at
+        the call, and later records, are not waited for. All partitions of the application count,
+        also those of its other instances. Results that wait for time to pass (``suppress``,
+        ``emit="close"``, schedules) come later, and global tables are not waited for.
+
+        >>> from logstate import Application, StreamsBuilder
+        >>> from logstate.testing import FakeCluster
+        >>> cluster = FakeCluster({"clicks": 1})
+        >>> _ = cluster.produce("clicks", b"ada", b"home", timestamp=1)
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("clicks", key=str, value=str).group_by_key().count(store="counts")
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as state, Application(
+        ...     builder.build(), application_id="shop", bootstrap="fake:9092", state_dir=state,
+        ...     cluster=cluster,
+        ... ) as app:
+        ...     app.wait_until_caught_up()
+        ...     app.store("counts").get("ada").value
+        1
+
+        Raises TimeoutError, which names the partitions and their lag; the error that stopped the
+        worker meanwhile; LogstateError if it has ended, or if the worker thread would wait for
+        itself.
+        """
+        check(durations("wait_until_caught_up()", timeout=timeout))
+        self._check_thread("wait_until_caught_up()")
+        workers, end_s = self._workers, time.monotonic() + wait_s(timeout)
+        cluster = self._cluster or self._settings.cluster()
+        with closing(CatchUp(self.application_id, cluster, workers.task_reports)) as catch_up:
+            while not self._has_caught_up(catch_up, end_s):
+                self._raise_failure()
+                if workers.is_finished:
+                    raise LogstateError(
+                        f"application {self.application_id!r} has ended; nothing runs"
+                    )
+                if time.monotonic() >= end_s:
+                    raise TimeoutError(self._text_of_lag(timeout, catch_up))
+                with workers.changed:
+                    workers.changed.wait(_LOOK_S)
+
+    def _has_caught_up(self, catch_up: CatchUp, end_s: float) -> bool:
+        """Return whether all tasks here run, before and after a look that finds everything done."""
+        facts = self._workers.facts
+        left_s = end_s - time.monotonic()
+        return facts().is_settled and catch_up.is_done(left_s) and facts().is_settled
+
+    def _text_of_lag(self, timeout: timedelta, catch_up: CatchUp) -> str:
+        is_settled = self._workers.facts().is_settled
+        found = catch_up.text() if is_settled else self.is_ready().reason
+        hint = (
+            "It is paused: call resume()"
+            if self.state is ApplicationState.PAUSED
+            else "Wait longer, or look for the cause in the log and in app.lags()"
+        )
+        what = f"application {self.application_id!r} has not caught up after {timeout}"
+        return f"{what}: {found}. {hint}"
 
     def stop(self, *, leave_group: bool = False) -> None:
         """Ask the worker to finish; safe in signal handlers and from any thread.
@@ -430,6 +494,14 @@ class Application(ApplicationView):
             if presence is not None:
                 ending.callback(presence.stop)
             self._workers.run(first)
+
+    def _check_thread(self, call: str) -> None:
+        if self._is_own_thread():
+            raise LogstateError(
+                f"{call} of application {self.application_id!r} was called in the thread that runs"
+                " it, by a function or a listener: processing cannot continue until that returns."
+                " Wait in another thread"
+            )
 
     def _is_own_thread(self) -> bool:
         return self._runner == threading.get_ident()

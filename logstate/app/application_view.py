@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -26,6 +27,8 @@ from logstate.topics.placement import BY_HASH
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 from logstate.worker.worker_observer import TaskLag
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class ApplicationView:
@@ -53,7 +56,12 @@ class ApplicationView:
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
-        return Lifecycle()
+        lifecycle = Lifecycle()
+        lifecycle.listen(self._log_change)
+        return lifecycle
+
+    def _log_change(self, old: ApplicationState, new: ApplicationState) -> None:
+        _LOGGER.info("application %s: %s -> %s", self.application_id, old.value, new.value)
 
     @cached_property
     def _presence(self) -> Presence | None:
@@ -166,8 +174,21 @@ class ApplicationView:
         return self._workers.liveness()
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of all metrics (see logstate.metrics.catalogue)."""
-        return self._workers.metrics.snapshot()
+        """Return a snapshot of all metrics (see logstate.metrics.catalogue), by name.
+
+        Every metric of the catalogue is included: counts are zero until something is counted, and
+        ``series`` is empty before the start and for tasks, stores and partitions that this instance
+        does not have. See docs/metrics.md.
+
+        >>> from logstate import Application, StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str).to("out")
+        >>> app = Application(builder.build(), application_id="copy", bootstrap="localhost:9092",
+        ...                   state_dir="state")
+        >>> app.metrics()["commit_total"]["series"]
+        [{'labels': {'worker': '0'}, 'value': 0}]
+        """
+        return self._workers.metrics.snapshot(with_empty=True)
 
     @property
     def metrics_registry(self) -> Metrics:

@@ -75,7 +75,11 @@ class LocalWorker:
         self.is_finished = False
         self.directory = StateDirectory(state_dir, settings.application_id, slot=settings.slot)
         self.config = settings.worker_config(self.directory.instance_id)
-        self.observer = WorkerObserver(monotonic_ms=clock.monotonic_ms)
+        interval = settings.log_summary_interval
+        self.observer = WorkerObserver(
+            monotonic_ms=clock.monotonic_ms,
+            summary_interval_ms=None if interval is None else interval / timedelta(milliseconds=1),
+        )
         self.observer.on_change = self._changed
         #: control of every worker, one after the other
         self._control = WorkerControl()

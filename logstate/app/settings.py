@@ -178,6 +178,7 @@ class Settings:
     renamed: Mapping[str, str] | None = setting(None, for_processors=False)
     forget: Collection[str] = setting((), for_processors=False)
     start_timeout: timedelta | None = setting(None, _optional_duration)
+    log_summary_interval: timedelta | None = setting(timedelta(minutes=2), _optional_duration)
     uncaught_exception_handler: UncaughtHandler = setting(
         "stop_instance", _uncaught, for_processors=False
     )

@@ -10,26 +10,21 @@ import errno
 import logging
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 try:
-    import rich  # noqa: F401 - the commands print with it
     import typer
+    import typer.core
+    import typer.main
+    from typer.completion import Shells, get_completion_script  # type: ignore[attr-defined]
 except ImportError as error:
     sys.exit(
         f"The command line needs an extra ({error.name} is missing): pip install 'logstate[cli]'"
     )
 
-from logstate.cli import broker, completion
-from logstate.cli.deployment import acls, handover, plan, reset, reshard, topics, topology
-from logstate.cli.diagnosis import doctor, lag, status
-from logstate.cli.engine.bench import bench
-from logstate.cli.engine.replay import replay
-from logstate.cli.engine.run import run
-from logstate.cli.shared.printing import fail, print_text
-from logstate.cli.stores import cut, export, get, stores, tail
 from logstate.contracts.errors import LogstateError
 
 #: errors are printed once, by the command; `run` configures its own log
@@ -37,43 +32,159 @@ _NOBODY = logging.NullHandler()
 #: errors of a write to standard output if the device is full
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT)
 
+
+class _Command(NamedTuple):
+    """A command, or a group of commands, that is loaded when it is used."""
+
+    #: ``module:attribute`` below ``logstate.cli``: a function or a typer.Typer
+    place: str
+    #: the first sentence of its help
+    summary: str
+
+    def loaded(self) -> Any:
+        """Return the function or the typer.Typer."""
+        module, _, attribute = self.place.partition(":")
+        return getattr(import_module(f"logstate.cli.{module}"), attribute)
+
+
+COMMANDS = {
+    "broker": _Command("broker:app", "A real Kafka broker on this machine."),
+    "topology": _Command("deployment.topology:app", "Describe and compare topologies."),
+    "topics": _Command("deployment.topics:app", "Create the topics of an application."),
+    "cut": _Command("stores.cut:app", "Manage named cuts of an application."),
+    "run": _Command(
+        "engine.run:run",
+        "Run a topology until SIGTERM or Ctrl-C; processed records are committed before the end.",
+    ),
+    "plan": _Command(
+        "deployment.plan:plan",
+        "Compare a topology with what its application has stored, before it is deployed.",
+    ),
+    "acls": _Command(
+        "deployment.acls:acls",
+        "List the least permissions that an application needs, as kafka-acls commands.",
+    ),
+    "status": _Command(
+        "diagnosis.status:status",
+        "List the instances of an application, their tasks and stages, and its lag.",
+    ),
+    "get": _Command(
+        "stores.get:get",
+        "Print the rows of one key of a store, at the newest commit of its task; all of its"
+        " windows.",
+    ),
+    "tail": _Command(
+        "stores.tail:tail",
+        "Print the records of a topic or of a store's changelog; committed ones only, decoded.",
+    ),
+    "produce": _Command(
+        "stores.produce:produce", "Write a record, or a file of records, to a topic."
+    ),
+    "consume": _Command(
+        "stores.tail:consume",
+        "Print the records of a topic as lines of JSON, as they arrive; committed ones only,"
+        " decoded.",
+    ),
+    "export": _Command(
+        "stores.export:export",
+        "Write the state of a store at one cut as parquet, by default at each task's newest"
+        " commit.",
+    ),
+    "doctor": _Command(
+        "diagnosis.doctor:doctor",
+        "Check for what would stop an application: packages, limits, disk, brokers, permissions.",
+    ),
+    "lag": _Command(
+        "diagnosis.status:lag",
+        "Print the lag of each partition that an application reads, by its committed offsets.",
+    ),
+    "stores": _Command(
+        "stores.stores:stores",
+        "List the stores of an application, their formats, and their changelogs.",
+    ),
+    "replay": _Command(
+        "engine.replay:replay",
+        "Run the records after a task's newest commit on its committed state, until one fails.",
+    ),
+    "bench": _Command(
+        "engine.bench:bench",
+        "Measure a topology with generated records of its declared types.",
+    ),
+    "completion": _Command(
+        "main:completion",
+        "Print the script that completes commands and options in a shell.",
+    ),
+    "reset": _Command(
+        "deployment.reset:reset",
+        "Delete what an application has stored: offsets, its topics, local state.",
+    ),
+    "reshard": _Command(
+        "deployment.reshard:reshard",
+        "Move the state of an application to the current partition count of its inputs.",
+    ),
+    "handover": _Command(
+        "deployment.handover:handover",
+        "Check whether Kafka Streams on the JVM may take an application over, and list its stores.",
+    ),
+}
+
+
+class _Commands(typer.core.TyperGroup):
+    """Loads a command when it is called or its options are completed, not to list it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {
+            name: typer.core.TyperCommand(name, help=one.summary) for name, one in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if command is None else _built(str(name)), rest
+
+
+def _built(name: str) -> Any:
+    """Load a command and build its parser."""
+    found = COMMANDS[name].loaded()
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+    )
+    # A key may begin with a hyphen, as negative numbers do.
+    has_key = name in ("get", "produce")
+    alone.command(name, context_settings={"ignore_unknown_options": has_key})(found)
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(
     name="logstate",
     help="Stateful stream processing on Apache Kafka.",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # paragraphs fit the terminal
 )
-app.add_typer(broker.app, name="broker")
-app.add_typer(topology.app, name="topology")
-app.add_typer(topics.app, name="topics")
-app.add_typer(cut.app, name="cut")
-for command in (
-    run,
-    plan.plan,
-    acls.acls,
-    status.status,
-    get.get,
-    tail.tail,
-    export.export,
-    doctor.doctor,
-    lag.lag,
-    stores.stores,
-    replay,
-    bench,
-    completion.completion,
-    reset.reset,
-    reshard.reshard,
-    handover.handover,
-):
-    # A key may begin with a hyphen, as negative numbers do.
-    app.command(context_settings={"ignore_unknown_options": command is get.get})(command)
+
+
+def completion(shell: Annotated[Shells, typer.Argument(help="The shell.")]) -> None:
+    """Print the script that completes commands and options in a shell.
+
+    bash: eval "$(logstate completion bash)". To install it permanently:
+    logstate --install-completion.
+    """
+    variable = "_LOGSTATE_COMPLETE"
+    typer.echo(
+        get_completion_script(prog_name="logstate", complete_var=variable, shell=shell.value)
+    )
 
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        print_text(version("logstate"))
+        typer.echo(version("logstate"))
         raise typer.Exit
 
 
@@ -90,6 +201,12 @@ def options(
     logging.getLogger("logstate").addHandler(_NOBODY)
 
 
+def _fail(message: str) -> NoReturn:
+    from logstate.cli.shared.printing import fail  # rich, for the error of a command
+
+    fail(message)
+
+
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
     if sys.stdout is None:  # closed by the shell, for example with >&-
@@ -100,10 +217,10 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except LogstateError as error:
-        fail(str(error))
+        _fail(str(error))
     except OSError as error:
         if error.errno not in _NOT_WRITTEN:
             raise
         # The interpreter flushes the rest at its end, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail(f"not all of the output could be written: {error.strerror}. Free some space")
+        _fail(f"not all of the output could be written: {error.strerror}. Free some space")

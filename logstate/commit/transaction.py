@@ -161,7 +161,7 @@ class Transactions:
         yield Step("commit", self._live.commit, awaits_brokers=True)
         self.is_open = False
         if self._live.is_suspect():
-            _LOGGER.warning(
+            _LOGGER.info(
                 "committing took long: the producer of %s is replaced", self.transactional_id
             )
             yield from self._replace()
@@ -175,7 +175,7 @@ class Transactions:
             try:
                 yield Step("abort", self._producer.abort)
             except LogstateError as exc:
-                _LOGGER.warning("aborting failed, the new producer will fence it: %s", text_of(exc))
+                _LOGGER.debug("aborting failed, the new producer will fence it: %s", text_of(exc))
         yield from self._replace()
 
     def close(self) -> Steps[None]:

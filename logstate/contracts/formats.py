@@ -2,8 +2,8 @@
 
 A new scalar is a row in this table. Code per type of object (a column in Arrow, an expression in
 SQL, how a key is typed) is in other modules, by format or by type, and a test reports what is
-missing there (`tests/logstate/contracts/test_formats.py`): an unknown format would silently be read
-as bytes, or be slow.
+missing there (`tests/unit/logstate/contracts/test_formats.py`): an unknown format would silently be
+read as bytes, or be slow.
 """
 
 from __future__ import annotations

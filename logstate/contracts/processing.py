@@ -262,11 +262,17 @@ class TaskContext(Protocol):
     def store_dropper(self, store: str) -> Drop:
         """Return the counter of records that had expired when a node wrote them to a store."""
 
-    def join_late(self, store: str) -> None:
-        """Count a record whose partners in ``store`` may have expired; it is still processed."""
+    def join_late(self, store: str, count: int = 1) -> None:
+        """Count a record whose partners in ``store`` may have expired; it is still processed.
+
+        An operator counts 0 when it is compiled, so that the metric exists from then on.
+        """
 
     def results_expired(self, store: StoreSpec, count: int) -> None:
-        """Count final results that expired in ``store`` before they were sent, and warn."""
+        """Count final results that expired in ``store`` before they were sent, and warn.
+
+        An operator counts 0 when it is compiled, so that the metric exists from then on.
+        """
 
     def send(self, record: ProducedFields) -> None:
         """Collect an output or repartition record; partition None = by key, murmur2."""

@@ -12,6 +12,7 @@ Vocabulary used everywhere:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 K = TypeVar("K")
@@ -28,6 +29,18 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> str:
+    """Return the partitions as text, grouped by topic.
+
+    >>> by_topic([TopicPartition("clicks", 0), TopicPartition("clicks", 1), TopicPartition("v", 0)])
+    'clicks [0, 1], v [0]'
+    """
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        numbers.setdefault(topic, []).append(partition)
+    return ", ".join(f"{topic} {found}" for topic, found in numbers.items())
 
 
 class TaskId(NamedTuple):

@@ -65,9 +65,11 @@ class FaustSerde(Serde[T]):
             try:
                 found = difference(value, read(data))
             except Exception as error:
-                raise _not_the_same(self, f"reading it raises {type(error).__name__}") from error
+                raise _changed_value_error(
+                    self, f"reading it raises {type(error).__name__}"
+                ) from error
             if found is not None:
-                raise _not_the_same(self, str(found))
+                raise _changed_value_error(self, str(found))
             return data
 
         return serialize
@@ -94,7 +96,7 @@ class FaustSerde(Serde[T]):
         return f"<serde faust {self.name} of {shown}>"
 
 
-def _not_the_same(serde: FaustSerde[Any], what: str) -> SerdeError:
+def _changed_value_error(serde: FaustSerde[Any], what: str) -> SerdeError:
     return SerdeError(
         f"The value would not be read back unchanged with {serde!r}: {what}. It is refused before"
         " it is written, because later this could not be detected. Faust reads a time, a Decimal, a"

@@ -121,7 +121,7 @@ _ADVICE: Mapping[str, str] = {
         "give error_handlers=ErrorHandlers(dead_letter_topic=...) to Application"
     ),
     "internal.leave.group.on.close": "call app.close(leave_group=True)",
-    "log.summary.interval.ms": "call app.metrics()",
+    "log.summary.interval.ms": "give log_summary_interval= to Application",
     "max.task.idle.ms": (
         "a task waits for an empty input until that is known to be at its end, as with 0 there"
     ),

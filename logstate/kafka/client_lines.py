@@ -5,8 +5,9 @@ minute cause a thousand lines. While a KafkaProbe queries the brokers, lines abo
 counted for it instead, and logged at level DEBUG; while the brokers are unavailable this applies to
 every line. The probe's caller reports the outage once.
 
-No client line is logged as CRITICAL: errors that the client calls fatal (it was fenced, its
-transaction timed out) are handled by the engine, with a new client.
+No client line is logged above WARNING: the engine recovers from errors that the client calls fatal
+(it was fenced, its transaction timed out) with a new client, and reports what it cannot recover
+from itself. Lines about such errors and about transactions are logged at level DEBUG.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from logstate.contracts.clients import ClientErrors
 _CONNECTIONS = frozenset({"FAIL", "REQTMOUT", "GETPID", "BROKERDOWN", "HEARTBEAT", "SESSTMOUT"})
 #: the name of lines that may be about connections, by their text
 _ERROR = "ERROR"
-#: errors that the engine reports itself, once
-_OF_ANOTHER_KIND = ("The group id does not exist", "Inconsistent group protocol")
+#: the names of lines about errors that the calls of the engine raise, too
+_RAISED = frozenset({"FATAL", "TXNERR"})
 _REFUSALS = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 )
@@ -51,12 +52,9 @@ class ClientLines:
                 self._lines += 1
                 if facility == "FAIL" and level > logging.INFO and not self._is_refusal:
                     self._reason = _without_thread(text)
-        is_said = facility == "FATAL" and any(part in text for part in _OF_ANOTHER_KIND)
-        if is_said or (self.is_watched and (is_complaint or self.is_away)):
+        if facility in _RAISED or (self.is_watched and (is_complaint or self.is_away)):
             level = logging.DEBUG
-        elif level >= logging.CRITICAL:
-            level = logging.WARNING
-        self._logger.log(level, form, *args)
+        self._logger.log(min(level, logging.WARNING), form, *args)
 
     def failed(self, error: KafkaError) -> None:
         """Handle an ``error_cb``, which has the error's code in addition to the text."""

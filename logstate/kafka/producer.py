@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
@@ -27,6 +28,9 @@ from logstate.kafka.faults import cause_of, native_error, translate_error
 from logstate.kafka.offset_metadata import send_offsets
 
 _LOGGER = logging.getLogger(__name__)
+
+# The new producer fences the closed one and thereby aborts its transaction.
+warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 #: a request that took longer may have been sent twice: librdkafka retries EndTxn silently
 SUSPECT_AFTER_S = 5.0
@@ -222,7 +226,7 @@ class KafkaPlainProducer:
             # Closing aborts an open transaction, however long that takes.
             closing.call(self._producer.close, _PATIENCE_S, "closing a producer")  # type: ignore[attr-defined]
         except FencedError as exc:
-            _LOGGER.warning("a producer is closed in the background: %s", text_of(exc))
+            _LOGGER.debug("a producer is closed in the background: %s", text_of(exc))
         except (KafkaException, SystemError) as exc:
             # A fenced one cannot abort, and need not. SystemError: the client's warning about it,
             # if warnings are errors.
@@ -364,7 +368,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
 
     def close(self) -> None:
         if self._calls.is_hanging:
-            _LOGGER.warning("a producer is closed in the background: it still hangs in a call")
+            _LOGGER.debug("a producer is closed in the background: it still hangs in a call")
             return
         self._calls.close()
         super().close()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast
@@ -155,7 +155,7 @@ class Histogram:
 
 
 Instrument = Counter | Gauge | Histogram
-_I = TypeVar("_I", Counter, Gauge, Histogram)
+_I = TypeVar("_I", bound=Instrument)
 _CLASSES: dict[Kind, type[Instrument]] = {
     "counter": Counter,
     "gauge": Gauge,
@@ -247,6 +247,10 @@ class Metrics:
         """Return the histogram with these labels; the same object for the same labels."""
         return self._instrument(metric, Histogram, labels)
 
+    def declare(self, metric: Metric, **labels: object) -> None:
+        """Create the instrument with these labels, which is zero until it is used."""
+        self._instrument(metric, _CLASSES[metric.kind], labels)
+
     def forget(self, **labels: object) -> None:
         """Drop the gauges that have all these labels, for example of a task that moved away.
 
@@ -268,8 +272,10 @@ class Metrics:
         # Outside the lock, because a gauge may call its owner, who may be creating an instrument.
         return [(values, instrument.read()) for values, instrument in instruments]
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return all values so far, as data for JSON; metrics without a series are left out.
+    def snapshot(self, *, with_empty: bool = False) -> dict[str, Any]:
+        """Return all values so far, as data for JSON.
+
+        Metrics without a series are left out, or have an empty list with ``with_empty``.
 
         Per metric name: ``kind``, ``unit``, ``meaning`` and ``series``, a list with ``labels`` and
         ``value``, or ``count``, ``sum`` and cumulative ``buckets`` for a histogram.
@@ -280,7 +286,7 @@ class Metrics:
                 {"labels": dict(zip(metric.labels, values, strict=True)), **read}
                 for values, read in self.series(metric)
             ]
-            if series:
+            if series or with_empty:
                 found[metric.name] = {
                     "kind": metric.kind,
                     "unit": metric.unit,
@@ -299,7 +305,7 @@ class Metrics:
         ]
         return sum(matching)
 
-    def _instrument(self, metric: Metric, cls: type[_I], labels: dict[str, object]) -> _I:
+    def _instrument(self, metric: Metric, cls: type[_I], labels: Mapping[str, object]) -> _I:
         if _CLASSES[metric.kind] is not cls or labels.keys() != set(metric.labels):
             raise TypeError(
                 f"{metric.name} is a {metric.kind} with the labels {', '.join(metric.labels)}; "

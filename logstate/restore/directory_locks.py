@@ -20,6 +20,8 @@ _LOGGER = logging.getLogger(__name__)
 
 #: between two attempts: opening makes requests to the brokers
 _AGAIN_MS = 200.0
+#: a worker that gives up a task needs less to close it
+_USUAL_MS = 5_000.0
 #: a silent worker loses its tasks after 45 s by the brokers' default, and may have many
 _LONGEST_MS = 120_000.0
 
@@ -31,6 +33,7 @@ class _Wait:
     owned: OwnedTask
     since_ms: float
     again_ms: float = 0.0
+    is_logged: bool = False
 
 
 class DirectoryLocks:
@@ -50,18 +53,20 @@ class DirectoryLocks:
         now_ms = self._clock.monotonic_ms()
         wait = self._of(owned)
         if wait is None:
-            # Log the text, not the error: an error references its stack frames and thereby the
-            # stores
-            # of this worker. A log handler that keeps it would keep their directories open forever.
-            _LOGGER.warning("task %s waits for its directory: %s", owned.task_id, str(error))
             wait = self._waits[owned.task_id] = _Wait(owned, now_ms)
+        if not wait.is_logged and now_ms - wait.since_ms >= _USUAL_MS:
+            wait.is_logged = True
+            # Log the text, not the error: an error references its stack frames and thereby the
+            # stores of this worker. A log handler that keeps it would keep their directories open.
+            _LOGGER.warning("task %s waits for its directory: %s", owned.task_id, str(error))
         if now_ms - wait.since_ms >= _LONGEST_MS:
             raise error
         wait.again_ms = now_ms + _AGAIN_MS
 
     def opened(self, owned: OwnedTask) -> None:
         """Record that the directory was opened."""
-        if self._of(owned) is not None:
+        wait = self._of(owned)
+        if wait is not None and wait.is_logged:
             _LOGGER.info("task %s has opened its directory", owned.task_id)
         self._waits.pop(owned.task_id, None)
 

@@ -58,7 +58,7 @@ class Throttle:
         """True if the next slice may begin."""
         return self._clock.monotonic_ms() >= self._until_ms
 
-    def at_least(self, ms: float) -> None:
+    def pause_at_least(self, ms: float) -> None:
         """Pause for at least this long, because other work was already delayed."""
         self._until_ms = max(self._until_ms, self._clock.monotonic_ms() + ms)
 

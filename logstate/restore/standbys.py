@@ -120,7 +120,7 @@ class Standbys:
 
     def rest(self, ms: float) -> None:
         """Leave the worker to its own tasks for this long."""
-        self._throttle.at_least(ms)
+        self._throttle.pause_at_least(ms)
 
     def want(self, tasks: Collection[TaskId]) -> None:
         """Keep standbys of these tasks, if they have changelogs, and of no others."""

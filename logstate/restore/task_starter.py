@@ -214,7 +214,8 @@ class TaskStarter:
         task.state.restored()
         task.start_at(owned.start_positions)
         owned.move_to(Stage.STARTING)
-        _LOGGER.info(
+        _LOGGER.log(
+            logging.INFO if owned.restored_records else logging.DEBUG,
             "task %s: restored %d records, starts at %s",
             owned.task_id,
             owned.restored_records,

@@ -56,7 +56,7 @@ from logstate.serdes.avro_schema import (
 )
 from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_schema import described_type
-from logstate.serdes.json_serde import not_readable, not_the_same
+from logstate.serdes.json_serde import changed_value_error, not_readable
 from logstate.serdes.round_trip import difference
 
 try:
@@ -344,7 +344,7 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
                 raise not_readable(declared, error) from None
             found = difference(given, read)
             if found is not None:
-                raise not_the_same(declared, found)
+                raise changed_value_error(declared, found)
         data = out.getvalue()
         if read_back is not None and len(data) > _MAX_NATIVE_BYTES:
             read_back(data)  # Raises if it is nested too deeply to be read again.

@@ -96,7 +96,7 @@ def _data(text: str, description: Description) -> Any:
 
 
 def _check_fields(text: str, found: Any, description: Description) -> None:
-    fields = _fields(description.get("schema"))
+    fields = fields_of(description.get("schema"))
     if fields is None:
         return
     if not isinstance(found, dict):
@@ -108,7 +108,7 @@ def _check_fields(text: str, found: Any, description: Description) -> None:
         )
 
 
-def _fields(schema: Any) -> list[str] | None:
+def fields_of(schema: Any) -> list[str] | None:
     """Return the names of a record's fields; None if it is not a record, or is not described."""
     if not isinstance(schema, Mapping):
         return None

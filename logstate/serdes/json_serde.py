@@ -116,7 +116,7 @@ class JsonSerde(Serde[T]):
             if not is_told or not are_equal(read, value):
                 found = difference(value, read)
                 if found is not None:
-                    raise not_the_same(declared, found)
+                    raise changed_value_error(declared, found)
             return encode(read) if is_key else data
 
         return serialize
@@ -251,7 +251,7 @@ def not_readable(serde: str, error: Exception) -> SerdeError:
     )
 
 
-def not_the_same(serde: str, found: TypeDifference) -> SerdeError:
+def changed_value_error(serde: str, found: TypeDifference) -> SerdeError:
     """Return the error for a value whose bytes would be read as another one."""
     return SerdeError(
         f"The value would not be read back unchanged with {serde}: {found}. It is refused before"

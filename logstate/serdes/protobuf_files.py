@@ -16,7 +16,7 @@ from logstate.registry.schema_registry import RegisteredSchema, Registry
 from logstate.serdes.protobuf_schema import TYPES, message_schema
 
 try:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Protobuf needs its package: pip install 'logstate[protobuf]'.") from error
 
@@ -28,6 +28,11 @@ _NUMBERS = {name: number for number, name in TYPES.items()}
 def file_text(file: Any) -> str:
     """Return a file as registries store it: its descriptor, in base64."""
     return base64.b64encode(file.serialized_pb).decode("ascii")
+
+
+def message_from_json(message: Any, data: Any) -> Any:
+    """Return a message of a generated class from JSON data; raises json_format.ParseError."""
+    return json_format.ParseDict(data, message())
 
 
 def message_of(

@@ -32,12 +32,12 @@ from logstate.serdes.json_schema import (
     note_meaning,
 )
 from logstate.serdes.json_serde import (
+    changed_value_error,
     holds_nan,
     no_nan,
     not_json,
     not_of,
     not_readable,
-    not_the_same,
 )
 from logstate.serdes.round_trip import difference
 
@@ -86,7 +86,7 @@ class PydanticSerde(Serde[M]):
                 raise not_readable(model.__name__, _without_values(error)) from None
             found = difference(value, read)
             if found is not None:
-                raise not_the_same(model.__name__, found)
+                raise changed_value_error(model.__name__, found)
             if not is_key:
                 return data
             # As it would be written again after reading: 52 in a float field becomes 52.0.

@@ -39,9 +39,11 @@ class ExpiredResults:
         self._tell_at_ms: dict[str, float] = {}
 
     def add(self, place: RecordLocation, store: StoreSpec, count: int) -> None:
-        """Count lost results of ``store``, and log the first of many."""
+        """Count lost results of ``store``, and log the first of many; 0 only makes it known."""
         name = store.name
         self.counts[name] += count
+        if not count:
+            return
         now_ms = place.monotonic_ms()
         if now_ms < self._tell_at_ms.get(name, float("-inf")):
             return

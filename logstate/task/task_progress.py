@@ -152,8 +152,8 @@ class TaskProgress:
     def store_dropper(self, store: str) -> Dropper:
         return self.drops.dropper(writer_of(store, self.sub_topologies), DropReason.EXPIRED)
 
-    def join_late(self, store: str) -> None:
-        self.late_joins[store] += 1
+    def join_late(self, store: str, count: int = 1) -> None:
+        self.late_joins[store] += count
 
     def results_expired(self, store: StoreSpec, count: int) -> None:
         self.expired_results.add(self, store, count)

@@ -14,24 +14,35 @@ start compares it with its own topology (:mod:`logstate.topics.upgrade`).
     topics        repartition topic -> partitions, key, value; usual_name if its state was moved
                   to other partitions; hashes_windows if keys have windows
     inputs        every external topic that is read
+    formats       external topic that is read, or written whatever the record -> key, value
     forgotten     forgotten store, or its topic -> its former entry
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.store_fingerprint import fingerprint
-from logstate.changelog.stored_manifest import NEWEST_VERSION, VERSION, check_manifest
+from logstate.changelog.stored_manifest import (
+    NESTING_MAX,
+    NEWEST_VERSION,
+    VERSION,
+    check_manifest,
+    check_nesting,
+)
 from logstate.contracts.records import ProducedRecord
+from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.topic_names import cuts_topic, topic_name
+from logstate.contracts.topic_names import TOPIC_NAME_PATTERN, cuts_topic, topic_name
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.placement import hashed_windows, is_placed_whole, placed_by
 from logstate.topics.row_places import windows_of
+from logstate.topology.graph.nodes import SinkNode, SourceNode
 from logstate.topology.graph.sub_topology import SubTopology
 
 #: in the entry of a repartition topic
@@ -60,6 +71,7 @@ def content(plan: BoundPlan) -> dict[str, Any]:
     """Return the content of the manifest, for JSON."""
     stores: dict[str, Any] = {}
     topics: dict[str, Any] = {}
+    formats: dict[str, Any] = {}
     for sub_topology in plan.topology.sub_topologies:
         for spec in sub_topology.stores:
             stores[spec.name] = _store(plan, sub_topology, spec)
@@ -77,6 +89,9 @@ def content(plan: BoundPlan) -> dict[str, Any]:
                         "key": key,
                         "value": source.value.describe(),
                     }
+    for name, node in external_topics_of(plan):
+        if re.fullmatch(TOPIC_NAME_PATTERN, name):
+            formats[name] = {"key": _described(node.key), "value": _described(node.value)}
     hashes_windows = any(HASHES_WINDOWS in one for one in topics.values())
     return {
         "version": NEWEST_VERSION if hashes_windows else VERSION,
@@ -85,8 +100,43 @@ def content(plan: BoundPlan) -> dict[str, Any]:
         "stores": dict(sorted(stores.items())),
         "topics": dict(sorted(topics.items())),
         "inputs": [t for t in plan.subscription if t not in plan.repartition_topics],
+        "formats": dict(sorted(formats.items())),
         "forgotten": dict(sorted(plan.forgotten.items())),
     }
+
+
+def _described(serde: Serde[Any]) -> Any:
+    """Return what describes a serde of topics only; None if that cannot be stored.
+
+    Unlike the serde of a store, a start does not depend on it.
+    """
+    try:
+        found = msgspec.json.decode(msgspec.json.encode(serde.describe()))
+        check_nesting(found, NESTING_MAX // 2)
+        return found if isinstance(found["format"], str) else None
+    except Exception:  # noqa: BLE001  it may be of the user, and records can be shown without it
+        return None
+
+
+def external_topics_of(plan: BoundPlan) -> Iterator[tuple[str, SourceNode | SinkNode]]:
+    """Yield the topics of others that are read or written, with the node that has their serdes.
+
+    Not topics that a function chooses per record. Of several nodes of a topic the last one counts,
+    and sources are last.
+    """
+    topology = plan.topology
+    subs = (*topology.sub_topologies, *topology.global_sub_topologies)
+    for sub in subs:
+        for ref, sinks in sub.sinks_into.items():
+            name = plan.resolved(ref.name, ref.is_internal)
+            if name not in plan.repartition_topics:
+                yield name, sinks[0]
+    for sub in subs:
+        for source in sub.sources:
+            for ref in source.topics:
+                name = plan.resolved(ref.name, ref.is_internal)
+                if name not in plan.repartition_topics and not ref.is_pattern:
+                    yield name, source
 
 
 def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[str, Any]:

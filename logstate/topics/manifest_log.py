@@ -102,6 +102,21 @@ class ManifestLog:
         return self._consumer
 
 
+def newest_manifest(
+    application_id: str, cluster: Cluster, admin: Admin, clock: Clock
+) -> dict[str, Any] | None:
+    """Return the manifest that was written last, or None.
+
+    Raises RestoreError for a damaged one. Waits for the brokers.
+    """
+    log = ManifestLog(application_id, cluster, admin, clock)
+    try:
+        found = run_steps(log.new_manifests(lambda: False))
+        return decoded(found[-1], application_id) if found else None
+    finally:
+        run_steps(log.close())
+
+
 def log_of(
     admin: Admin, store: str, *, application_id: str, cluster: Cluster, clock: Clock
 ) -> str | None:

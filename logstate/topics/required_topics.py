@@ -110,10 +110,10 @@ def _differences(topic: NewTopic, config: Mapping[str, str]) -> list[tuple[str, 
     return [
         (name, config[name], chosen)
         for name, chosen in topic.config.items()
-        if name in config and _words(config[name]) != _words(chosen)
+        if name in config and _policies(config[name]) != _policies(chosen)
     ]
 
 
-def _words(setting: str) -> list[str]:
+def _policies(setting: str) -> list[str]:
     """Return a list of policies without its order."""
     return sorted(one.strip() for one in setting.split(","))

@@ -98,7 +98,7 @@ def check(application_id: str, changes: Iterable[SpecChange]) -> None:
     raise UpgradeError(
         f"application {application_id!r}: the topology {what} the stored state:{lines}\nNothing was"
         " changed. `logstate plan` shows this before a deployment; `logstate reset"
-        f" {application_id}` deletes all stored state",
+        f" --application-id {application_id}` deletes all stored state",
         found,
     )
 
@@ -121,7 +121,8 @@ def check_unmarked(application_id: str, stored: Manifest) -> None:
         raise UpgradeError(
             f"a reset of application {application_id!r} started at {stored['reset_since']}, or was"
             " interrupted: offsets and topics do not fit together until it has finished. Wait"
-            f" for its end, or run `logstate reset {application_id}` again, which continues it"
+            f" for its end, or run `logstate reset --application-id {application_id}` again, which"
+            " continues it"
         )
     if "resharding_since" in stored:
         raise UpgradeError(

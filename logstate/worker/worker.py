@@ -37,7 +37,7 @@ from logstate.contracts.errors import (
     RetriableError,
     StoreCorruptedError,
 )
-from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.records import TaskId, TopicPartition, by_topic
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import RestoreListener, Restorer
@@ -264,7 +264,7 @@ class Worker:
             self._failure = exc
 
     def _answer(self, rebalance: Rebalance) -> Steps[None]:
-        _LOGGER.info("partitions %s: %s", rebalance.kind, [str(tp) for tp in rebalance.partitions])
+        _LOGGER.info("partitions %s: %s", rebalance.kind, by_topic(rebalance.partitions) or "none")
         self._observer.rebalanced(rebalance.kind, len(rebalance.partitions))
         self.followed.rebalanced()
         if self._is_closing:  # everything was committed, and the tasks will be closed anyway
@@ -384,7 +384,7 @@ class Worker:
         try:
             yield from self._transactions.abandon()
         except RetriableError as exc:
-            _LOGGER.log(level, "tasks wait for a new producer: %s", text_of(exc))
+            _LOGGER.debug("tasks wait for a new producer: %s", text_of(exc))
         for owned in self._tasks.all().values():
             if owned.stage is Stage.ASSIGNED:
                 continue

@@ -57,6 +57,52 @@ def restore_lag(owned: OwnedTask, target: StoreTarget) -> int:
     return 0 if target.is_done else max(0, target.target - position)
 
 
+class Summary:
+    """Counts what a worker has done, and describes it at most once per interval.
+
+    >>> summary = Summary(120_000.0)
+    >>> summary.records += 6_000
+    >>> summary.commits += 240
+    >>> print(summary.due(0.0, {}))
+    None
+    >>> summary.due(120_000.0, {})
+    'in the last 120 s: 6000 records processed (50.0/s), 240 commits; no tasks'
+    """
+
+    def __init__(self, interval_ms: float | None) -> None:
+        self._interval_ms = interval_ms
+        self._since_ms: float | None = None
+        self.records = 0
+        self.commits = 0
+
+    def due(self, now_ms: float, tasks: Mapping[TaskId, OwnedTask]) -> str | None:
+        """Return the description if the interval has passed since the last one."""
+        if self._since_ms is None:
+            self._since_ms = now_ms
+        passed_ms = now_ms - self._since_ms
+        if self._interval_ms is None or passed_ms < self._interval_ms:
+            return None
+        rate = self.records * 1_000 / passed_ms
+        text = (
+            f"in the last {passed_ms / 1_000:.0f} s: {self.records} records processed"
+            f" ({rate:.1f}/s), {self.commits} commits; {_described(tasks)}"
+        )
+        self._since_ms, self.records, self.commits = now_ms, 0, 0
+        return text
+
+
+def _described(tasks: Mapping[TaskId, OwnedTask]) -> str:
+    if not tasks:
+        return "no tasks"
+    stages = Counter(owned.stage.value for owned in tasks.values())
+    parts = [f"{count} {stage}" for stage, count in stages.items()]
+    lags = [lag_of(owned) for owned in tasks.values()]
+    behind = sum(lag.input_records or 0 for lag in lags)
+    text = f"tasks: {', '.join(parts)}; {behind} records behind the ends of their inputs"
+    restoring = sum(lag.restore_records for lag in lags)
+    return f"{text}, {restoring} to restore" if restoring else text
+
+
 _LOGGER = logging.getLogger(__name__)
 
 _REFRESH_MS = 200.0
@@ -88,10 +134,14 @@ class WorkerObserver:
     has_ended = False
 
     def __init__(
-        self, metrics: Metrics | None = None, monotonic_ms: Callable[[], float] | None = None
+        self,
+        metrics: Metrics | None = None,
+        monotonic_ms: Callable[[], float] | None = None,
+        summary_interval_ms: float | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
         self._monotonic_ms = monotonic_ms
+        self._summary = Summary(summary_interval_ms)
         self._refreshed_ms = float("-inf")
         #: task id -> task, replaced as a whole: readers see one consistent map
         self.tasks: Mapping[TaskId, OwnedTask] = {}
@@ -107,6 +157,18 @@ class WorkerObserver:
         self._late: WeakKeyDictionary[Task, LateRecordRate] = WeakKeyDictionary()
         #: totals of restores, which begin at 0 with each assignment
         self._restored: dict[TaskId, _Seen] = {}
+        self._declare_worker()
+
+    def _declare_worker(self) -> None:
+        """Create the series of the worker, so that rates and alerts have a zero to begin at.
+
+        Not ``worker_alive``: 0 there means that the worker failed.
+        """
+        for metric in catalogue.CATALOGUE:
+            if metric.labels == ("worker",) and metric is not catalogue.WORKER_ALIVE:
+                self.metrics.declare(metric, **_WORKER)
+        for stage in Stage:
+            self.metrics.declare(catalogue.TASKS, **_WORKER, state=stage.value)
 
     @property
     def away_since_ms(self) -> float | None:
@@ -184,6 +246,7 @@ class WorkerObserver:
 
     def committed(self, report: CommitReport, duration_ms: float) -> None:
         """Record a committed transaction."""
+        self._summary.commits += 1
         self.metrics.counter(catalogue.COMMITS, **_WORKER).add(1)
         self.metrics.histogram(catalogue.COMMIT_LATENCY, **_WORKER).observe(duration_ms / 1000)
         for (task, store), count in report.changelog_records.items():
@@ -232,6 +295,10 @@ class WorkerObserver:
                 if owned.stage is Stage.RUNNING:
                     owned.ends.update(known_ends(owned.partitions))
         self.refresh(tasks)
+        if self._monotonic_ms is not None:
+            summary = self._summary.due(self._refreshed_ms, tasks)
+            if summary is not None:
+                _LOGGER.info("%s", summary)
 
     def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """Update the metrics of every task now."""
@@ -253,6 +320,8 @@ class WorkerObserver:
 
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.task, str(task_id)
+        if task not in self._seen:
+            self._declare_task(owned, name)
         seen, restored = self._seen.setdefault(task, {}), self._restored.setdefault(task_id, {})
         late = self._refresh_drops(task)
         self._tell_late(task, late + task.late_joins.total())
@@ -266,7 +335,8 @@ class WorkerObserver:
                 self._count_up(seen, metric, total, task=name, store=store)
         for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
             total = task.processed[topic]
-            self._count_up(seen, catalogue.RECORDS_CONSUMED, total, task=name, topic=topic)
+            grown = self._count_up(seen, catalogue.RECORDS_CONSUMED, total, task=name, topic=topic)
+            self._summary.records += grown
         for target in owned.targets:
             labels = {"task": name, "store": target.store}
             remaining = restore_lag(owned, target)
@@ -283,6 +353,21 @@ class WorkerObserver:
             if lag is not None:
                 at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
+
+    def _declare_task(self, owned: OwnedTask, task: str) -> None:
+        """Create the series of a task's stores and topics that are counted when they are used.
+
+        Topics that a function chooses per record get theirs with the first record.
+        """
+        for sub_topology in owned.task.sub_topologies:
+            for ref in sub_topology.sink_topics:
+                topic = owned.task.topic_name(ref.name, is_internal=ref.is_internal)
+                self.metrics.declare(catalogue.RECORDS_PRODUCED, task=task, topic=topic)
+            for store in sub_topology.stores:
+                if store.is_logged and store.source_topic is None:
+                    self.metrics.declare(catalogue.CHANGELOG_RECORDS, task=task, store=store.name)
+        for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
+            self.metrics.declare(catalogue.LOST_RECORDS, topic=topic)
 
     def _refresh_passed_over(self, task: Task) -> None:
         """Count the decisions of error handlers."""
@@ -311,11 +396,11 @@ class WorkerObserver:
             topics = dict.fromkeys(tp.topic for tp in task.partitions)
             _LOGGER.warning("%s", late_line(task.task_id, topics, *found))
 
-    def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> None:
-        """Add the growth of a total since the last call; a new task begins at 0 again."""
+    def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> int:
+        """Add the growth of a total since the last call, and return it; a new task begins at 0."""
         key = (metric.name, *labels.values())
-        grown = total - seen.get(key, 0)
-        if grown == 0 and key in seen:
-            return
-        seen[key] = total
-        self.metrics.counter(metric, **labels).add(float(max(0, grown)))
+        grown = max(0, total - seen.get(key, 0))
+        if grown or seen.get(key) != total:
+            seen[key] = total
+            self.metrics.counter(metric, **labels).add(float(grown))
+        return grown

@@ -25,7 +25,7 @@ from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.patient_offsets import committed_offsets
-from tests.chaos.environment import open_transactions
+from tests.campaigns.chaos.environment import open_transactions
 from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from tests.differential.cases import drawn_case
-from tests.differential.jvm import KafkaStreams
-from tests.differential.verdict import judged
+from tests.campaigns.differential.cases import drawn_case
+from tests.campaigns.differential.jvm import KafkaStreams
+from tests.campaigns.differential.verdict import judged
 
 
 def test_drawn_topologies_give_what_kafka_streams_gives() -> None:

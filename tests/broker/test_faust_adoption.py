@@ -1,4 +1,7 @@
-"""Faust counts, is stopped, logstate counts on: a sample of ``python -m tests.faust_adoption``."""
+"""Faust counts, is stopped, logstate counts on.
+
+A sample of ``python -m tests.campaigns.faust_adoption``.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import pytest
 
 from logstate.contracts.errors import MembersLiveError, RestoreError, UpgradeError
 from tests.broker.group_settings import expect_heartbeats_within
-from tests.faust_adoption.beside_story import tell_beside
-from tests.faust_adoption.story import PARTITIONS, TABLES, Story
+from tests.campaigns.faust_adoption.beside_story import tell_beside
+from tests.campaigns.faust_adoption.story import PARTITIONS, TABLES, Story
 from tests.patience import PATIENCE_S
 
 

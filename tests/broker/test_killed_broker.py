@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from examples.flights.transactions import describe_transaction
 from logstate.local_broker.broker import LocalBroker
-from tests.chaos.environment import brokers_that_start_fast
-from tests.chaos.proxy import Proxy
+from tests.campaigns.chaos.environment import brokers_that_start_fast
+from tests.campaigns.chaos.proxy import Proxy
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -17,7 +17,7 @@ from logstate.contracts.records import ProducedRecord
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from tests.broker.group_settings import expect_heartbeats_within
-from tests.chaos.environment import brokers_that_start_fast
+from tests.campaigns.chaos.environment import brokers_that_start_fast
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

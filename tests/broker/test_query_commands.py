@@ -80,7 +80,7 @@ class Words:
 
     def has(self, store: str, key: str, value: object) -> bool:
         """Whether a store has this for a key, as of the newest commit."""
-        answer = self.call("get", self.name, store, key, "--json")
+        answer = self.call("get", store, key, "--application-id", self.name, "--json")
         rows = json.loads(answer.stdout)["rows"] if answer.exit_code == 0 else []
         return [row["value"] for row in rows] == [value]
 
@@ -107,23 +107,24 @@ def test_keys_and_records_of_an_application_that_has_ended_are_shown(words: Word
     check_topics_are_created_ahead(words)
     with words.app():
         until(lambda: words.has("counts", "ADA", 2))
-    (ada,) = words.told("get", words.name, "counts", "ADA")["rows"]
+    of = ("--application-id", words.name)
+    (ada,) = words.told("get", "counts", "ADA", *of)["rows"]
     assert (ada["key"], ada["value"], ada["timestamp"]) == ("ADA", 2, 12_000)
-    per_window = words.told("get", words.name, "per_window", "ADA")["rows"]
+    per_window = words.told("get", "per_window", "ADA", *of)["rows"]
     assert [window(row) for row in per_window] == [(0, 10_000, 1), (10_000, 20_000, 1)]
-    sessions = words.told("get", words.name, "sessions", "ADA")["rows"]
+    sessions = words.told("get", "sessions", "ADA", *of)["rows"]
     assert [window(row) for row in sessions] == [(1_000, 1_000, 1), (12_000, 12_000, 1)]
-    assert "1970-01-01T00:00:10.000Z" in words.call("get", words.name, "per_window", "ADA").stdout
-    assert words.told("get", words.name, "counts", "nobody", status=6)["rows"] == []
-    (negative,) = words.told("get", words.name, "counts", "-5")["rows"]
+    assert "1970-01-01T00:00:10.000Z" in words.call("get", "per_window", "ADA", *of).stdout
+    assert words.told("get", "counts", "nobody", *of, status=6)["rows"] == []
+    (negative,) = words.told("get", "counts", "-5", *of)["rows"]
     assert (negative["key"], negative["value"]) == ("-5", 1)
     place = ["--bootstrap", words.bootstrap]
-    option = CliRunner().invoke(command, ["get", *place, words.name, "counts", "--", "--JSON"])
+    option = CliRunner().invoke(command, ["get", *place, *of, "counts", "--", "--JSON"])
     assert (option.exit_code, "--JSON" in option.stdout) == (0, True)
     check_tails(words)
     for arguments, answer in (
-        ((words.name, "count", "ADA"), "did you mean 'counts'"),
-        (("nobody", "counts", "ADA"), "never ran on these brokers"),
+        (("count", "ADA", *of), "did you mean 'counts'"),
+        (("counts", "ADA", "--application-id", "nobody"), "never ran on these brokers"),
     ):
         assert answer in str(words.call("get", *arguments).exception)
 
@@ -147,7 +148,7 @@ def check_topics_are_created_ahead(words: Words) -> None:
 
 
 def check_tails(words: Words) -> None:
-    place = ["--application", words.name]
+    place = ["--application-id", words.name]
     newest = words.lines("tail", "per_window", *place, "--limit", "1")
     assert [(row["key"], *window(row)) for row in newest] == [("ADA", 10_000, 20_000, 1)]
     assert newest[0]["key_format"] == "string"
@@ -164,11 +165,11 @@ def check_tails(words: Words) -> None:
     shown = words.call("tail", "per_window", *place).stdout
     assert "ADA  [1970-01-01T00:00:10.000Z, 1970-01-01T00:00:20.000Z]  1" in shown
     assert "did you mean 'counts'" in str(words.call("tail", "count", *place).exception)
-    assert "name it by --application" in str(words.call("tail", "counts").exception)
+    assert "name that by --application-id" in str(words.call("tail", "counts").exception)
 
 
 def has_settled(words: Words) -> bool:
-    answer = words.call("status", words.name, "--json")
+    answer = words.call("status", "--application-id", words.name, "--json")
     told = json.loads(answer.stdout) if answer.exit_code == 0 else {}
     return bool(told) and told["all_runs"] and len(told["tasks"]) == 4 and told["lag"] == 0
 
@@ -178,16 +179,16 @@ def test_an_application_that_runs_tells_of_itself_and_one_that_has_ended_does_no
 ) -> None:
     with words.app():
         until(lambda: has_settled(words))
-        told = words.told("status", words.name)
+        told = words.told("status", "--application-id", words.name)
         (instance,) = told["instances"]
         assert instance["is_alive"]
         assert instance["tasks"] == ["0_0", "0_1", "1_0", "1_1"]
         assert {one["stage"] for one in told["tasks"]} == {"running"}
         assert (told["lag"], told["all_runs"]) == (0, True)
-        shown = words.call("status", words.name).stdout
+        shown = words.call("status", "--application-id", words.name).stdout
         assert "alive" in shown
         assert "1_1" in shown
-    ended = words.call("status", words.name)
+    ended = words.call("status", "--application-id", words.name)
     assert ended.exit_code == 5
     assert "No instance announces itself" in ended.stdout
 

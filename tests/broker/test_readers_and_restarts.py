@@ -16,7 +16,7 @@ import pytest
 from logstate.local_broker.broker import LocalBroker
 from tests.broker import cut_reader
 from tests.broker.jvm_program import HERE
-from tests.chaos.environment import brokers_that_start_fast
+from tests.campaigns.chaos.environment import brokers_that_start_fast
 from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64
 

@@ -27,8 +27,8 @@ from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from logstate.topology.graph.nodes import SinkNode
 from logstate.topology.plan.plan import Topology
 from tests.broker.group_settings import expect_heartbeats_within
+from tests.campaigns.resharding.story import Story, tell
 from tests.patience import until
-from tests.resharding.story import Story, tell
 
 USERS = [f"user-{n}" for n in range(30)]
 
@@ -105,8 +105,8 @@ class Shop:
 
     def command(self, *arguments: str) -> Result:
         (self.path / "moved_shop.py").write_text("raise SystemExit('not asked for')")
-        place = ["reshard", self.name, "moved_shop:topology", "--bootstrap", self.bootstrap]
-        return CliRunner().invoke(command, [*place, *arguments])
+        place = ["--application-id", self.name, "--bootstrap", self.bootstrap]
+        return CliRunner().invoke(command, ["reshard", "moved_shop:topology", *place, *arguments])
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Snapshots across repartitions on a real broker; ``python -m tests.snapshots`` takes many."""
+"""Snapshots across repartitions on a real broker.
+
+Run ``python -m tests.campaigns.snapshots`` for many.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from logstate.cli.main import app as command
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import ConfigError
 from logstate.kafka.cluster import KafkaCluster
+from tests.campaigns.snapshots.campaign import Scenario, check
+from tests.campaigns.snapshots.counting import application
 from tests.patience import PATIENCE_S
-from tests.snapshots.campaign import Scenario, check
-from tests.snapshots.counting import application
 
 
 def test_snapshots_under_load_and_kills_agree_on_both_sides_of_repartition_topics(
@@ -35,7 +38,15 @@ def test_snapshots_under_load_and_kills_agree_on_both_sides_of_repartition_topic
             first = check(scenario, app.snapshot("first", timeout=timedelta(seconds=PATIENCE_S)))
             scenario.kill(0)
             scenario.start(0)
-            arguments = ["cut", "create", name, "second", "--bootstrap", bootstrap]
+            arguments = [
+                "cut",
+                "create",
+                "second",
+                "--application-id",
+                name,
+                "--bootstrap",
+                bootstrap,
+            ]
             options = ["--across-repartitions", "--timeout", f"{PATIENCE_S:.0f}", "--json"]
             made = CliRunner().invoke(command, [*arguments, *options])
             assert made.exit_code == 0, made.output

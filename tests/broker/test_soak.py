@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from logstate.local_broker.broker import LocalBroker
-from tests.soak.__main__ import soak
-from tests.soak.slopes import BOUNDS
+from tests.campaigns.soak.__main__ import soak
+from tests.campaigns.soak.slopes import BOUNDS
 
 
 def test_a_short_soak_measures_everything_that_has_a_bound(tmp_path: Path) -> None:

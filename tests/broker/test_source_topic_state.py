@@ -73,6 +73,6 @@ def test_every_reader_of_a_source_topic_sees_the_rows_of_the_store(
     found = logstate.read(name, "users", bootstrap=bootstrap).to_arrow().to_pylist()
     assert {row["key"]: json.loads(row["value"]) for row in found} == ROWS
     for key, status in (('{"n": 1}', 6), ('{"n": 2}', 0), ('{"n": 3}', 6), ('{"n": 4}', 6)):
-        place = ["get", name, "users", key, "--bootstrap", bootstrap, "--json"]
-        said = CliRunner().invoke(command, place)
+        place = ["--application-id", name, "--bootstrap", bootstrap, "--json"]
+        said = CliRunner().invoke(command, ["get", "users", key, *place])
         assert said.exit_code == status, (key, said.output)

@@ -95,17 +95,18 @@ class Shop:
         return CliRunner().invoke(command, ["plan", target, *place, *arguments])
 
     def reset(self, *arguments: str) -> Result:
-        place = ["--bootstrap", self.bootstrap, "--state-dir", str(self.path / "state")]
-        return CliRunner().invoke(command, ["reset", self.application_id, *place, *arguments])
+        place = ["--application-id", self.application_id, "--bootstrap", self.bootstrap]
+        place += ["--state-dir", str(self.path / "state")]
+        return CliRunner().invoke(command, ["reset", *place, *arguments])
 
     def handover(self, *arguments: str) -> Result:
-        place = ["--bootstrap", self.bootstrap]
-        return CliRunner().invoke(command, ["handover", self.application_id, *place, *arguments])
+        place = ["--application-id", self.application_id, "--bootstrap", self.bootstrap]
+        return CliRunner().invoke(command, ["handover", *place, *arguments])
 
     def ask(self, name: str) -> Any:
         """What a command answers as JSON."""
-        place = [name, self.application_id, "--bootstrap", self.bootstrap, "--json"]
-        answer = CliRunner().invoke(command, place)
+        place = ["--application-id", self.application_id, "--bootstrap", self.bootstrap]
+        answer = CliRunner().invoke(command, [name, *place, "--json"])
         assert answer.exit_code == 0, answer.output
         return json.loads(answer.stdout)
 
@@ -162,13 +163,16 @@ def test_a_run_by_the_command_commits_at_its_end_and_its_lag_and_stores_are_told
     assert len(told) == 4, "two inputs, two partitions between"
     stores = shop.ask("stores")["stores"]
     assert stores["counts"]["changelog_topic"] == f"{group}-counts-changelog"
-    shown = CliRunner().invoke(command, ["stores", group, "--bootstrap", shop.bootstrap])
+    shown = CliRunner().invoke(
+        command, ["stores", "--application-id", group, "--bootstrap", shop.bootstrap]
+    )
     assert "timestamped_key_value" in shown.stdout
 
 
 def test_a_command_about_an_application_that_never_ran_says_so(shop: Shop) -> None:
     for name in ("lag", "stores"):
-        answer = CliRunner().invoke(command, [name, "nobody", "--bootstrap", shop.bootstrap])
+        place = ["--application-id", "nobody", "--bootstrap", shop.bootstrap]
+        answer = CliRunner().invoke(command, [name, *place])
         assert answer.exit_code == 1
         assert "never ran on these brokers" in str(answer.exception) + answer.output
 

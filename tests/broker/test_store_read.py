@@ -115,7 +115,15 @@ class Counter:
         return sorted((tuple(row.values()) for row in found), key=repr)
 
     def export(self, store: str, to: Path, *arguments: str) -> Result:
-        place = [self.name, store, "--to", str(to), "--bootstrap", self.bootstrap]
+        place = [
+            store,
+            "--application-id",
+            self.name,
+            "--to",
+            str(to),
+            "--bootstrap",
+            self.bootstrap,
+        ]
         return CliRunner().invoke(command, ["export", *place, *arguments])
 
 
@@ -165,7 +173,17 @@ def test_a_store_of_each_kind_reads_as_the_application_holds_it(
 def test_the_stores_of_a_join_of_streams_keep_every_row(counter: Counter) -> None:
     stores = json.loads(
         CliRunner()
-        .invoke(command, ["stores", counter.name, "--bootstrap", counter.bootstrap, "--json"])
+        .invoke(
+            command,
+            [
+                "stores",
+                "--application-id",
+                counter.name,
+                "--bootstrap",
+                counter.bootstrap,
+                "--json",
+            ],
+        )
         .stdout
     )["stores"]
     (left,) = [one for one in stores if one.endswith("this-join-store")]

@@ -1,4 +1,4 @@
-"""A few of the cases of ``python -m tests.takeover``: one application, two libraries."""
+"""A few of the cases of ``python -m tests.campaigns.takeover``: one application, two libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.takeover.generations import controls, run
+from tests.campaigns.takeover.generations import controls, run
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every change of the list in tests/upgrades, on the real broker, with state."""
+"""Every change of the list in tests/campaigns/upgrades, on the real broker, with state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.patient_offsets import committed_offsets
-from tests.upgrades.change import Change
-from tests.upgrades.changes import CHANGES
-from tests.upgrades.topologies import INPUT, OTHER
-from tests.upgrades.upgrading import Upgrading
+from tests.campaigns.upgrades.change import Change
+from tests.campaigns.upgrades.changes import CHANGES
+from tests.campaigns.upgrades.topologies import INPUT, OTHER
+from tests.campaigns.upgrades.upgrading import Upgrading
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)

@@ -16,8 +16,8 @@ from logstate.contracts.topic_names import instances_topic
 from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry, signed
 from logstate.testing import FakeCluster
 from logstate.topology import SessionWindows, StreamsBuilder, Topology, TumblingWindows
-from tests.logstate.instances import until
 from tests.unhurried import unhurried
+from tests.unit.logstate.instances import until
 
 TOKEN = "a long random text"
 PARTITIONS = 3

@@ -18,8 +18,8 @@ from logstate.topics.manifest import manifest
 from logstate.topology import SessionWindows, StreamsBuilder, TumblingWindows
 from tests import patience
 from tests.golden.shapes import shape
-from tests.logstate.instances import caught_up, cluster_with, instance, shared, until
-from tests.logstate.plans import plan_of
+from tests.unit.logstate.instances import caught_up, cluster_with, instance, shared, until
+from tests.unit.logstate.plans import plan_of
 
 FOLDER = Path(__file__).with_name("files")
 _SECOND = timedelta(seconds=1)

@@ -20,8 +20,8 @@ from logstate.task.error_handlers import Decision, dead_letter
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import KeyTimers, KStream, timer_store
 from logstate.worker.watchdog import Watchdog
-from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 from tests.mistakes.mistake import mistake
+from tests.unit.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 
 HERE = "tests/mistakes/running.py"
 

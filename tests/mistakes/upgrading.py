@@ -7,8 +7,8 @@ from typing import Any
 
 from logstate import Application, StreamsBuilder, upgradable
 from logstate.testing import FakeCluster
+from tests.campaigns.upgrades import topologies as t
 from tests.mistakes.mistake import mistake
-from tests.upgrades import topologies as t
 
 
 def deployed(before: t.Declare, after: t.Declare, **settings: Any) -> None:
@@ -30,7 +30,12 @@ def windows_get_another_size() -> None:
     deployed(t.windowed(10), t.windowed(60))
 
 
-@mistake("store 'counts'", "value", "stored int64, declared string", "logstate reset app")
+@mistake(
+    "store 'counts'",
+    "value",
+    "stored int64, declared string",
+    "logstate reset --application-id app",
+)
 def a_number_becomes_text() -> None:
     number = t.aggregated(lambda: 0, lambda _, __, n: n + 1, int)
     deployed(number, t.aggregated(lambda: "", lambda _, __, s: s + "1", str))
@@ -77,7 +82,7 @@ def _latest(message: Any) -> t.Declare:
 
 @mistake("value.amount", "never used", "stored int64 amount = 2")
 def a_number_of_protobuf_is_used_again() -> None:
-    from tests.logstate.serdes.protobuf_messages import total
+    from tests.unit.logstate.serdes.protobuf_messages import total
 
     before, after = (
         total((1, "sum", "int64"), (2, name, kind))
@@ -88,7 +93,7 @@ def a_number_of_protobuf_is_used_again() -> None:
 
 @mistake("protobuf(..., renamed={'amount': 'price'})", "give it a new number")
 def a_field_of_protobuf_gets_another_name() -> None:
-    from tests.logstate.serdes.protobuf_messages import total
+    from tests.unit.logstate.serdes.protobuf_messages import total
 
     deployed(_latest(total((1, "amount", "int64"))), _latest(total((1, "price", "int64"))))
 

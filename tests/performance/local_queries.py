@@ -29,8 +29,8 @@ from logstate.contracts.records import TaskId
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.queries.reader import LocalStores
 from logstate.task.owned_task import OwnedTask, Stage
-from tests.changelog.store_bench import BenchContext
 from tests.performance.parser import parser_of
+from tests.unit.changelog.store_bench import BenchContext
 
 _PARTITIONS = 8
 _WINDOWS = 10

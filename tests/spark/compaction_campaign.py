@@ -5,7 +5,13 @@ deleted, or deleted and written again, isolated ones or a row of adjacent ones, 
 transactions are aborted in between. Every cut is read at once, while the cleaner is under way,
 and after it, by a table that was made at the cut and by the text of the cut; some stores keep
 tombstones for 100 ms. A read has to be equal to what the cut covers, or refused, and refused only
-if the log has lost one of the cut's records. The last line is JSON; exits with 1 where that fails.
+if the log has lost one of the cut's records.
+
+With ``--new-keys 50 --cuts 100`` each cut is the newest commit of a store whose log was compacted
+once, while 50 new keys come per second and nothing else is written. Every read has to be equal, and
+so has a read of the same tables after ``--again-after`` seconds (600), in which keys go on coming.
+
+The last line is JSON; exits with 1 where that fails.
 """
 
 from __future__ import annotations
@@ -15,8 +21,11 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from random import Random
+from threading import Event, Thread
 from typing import NamedTuple
 
 import logstate
@@ -25,6 +34,7 @@ from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.local_broker.broker import LocalBroker
+from tests.patience import PATIENCE_S, until
 from tests.spark.changelog_writer import ApplicationLog, Change, int64
 
 _EAGER = {
@@ -32,6 +42,9 @@ _EAGER = {
     "segment.ms": "100",
     "max.compaction.lag.ms": "100",
 }
+#: segments close by their size, the smallest that a broker takes, as in production
+_ORDINARY = {"min.cleanable.dirty.ratio": "0.01", "segment.bytes": "1048576"}
+_ROW = bytes(100)
 _CUTS_PER_LOG = 3
 _HOUR_MS = 3_600_000
 
@@ -125,15 +138,6 @@ class CutLog:
         """Close the segment that is written to, so that the cleaner may look at it."""
         self.write([(b"tick", 1)])
 
-    def offsets_left(self) -> set[int]:
-        partition = TopicPartition(self._topic, 0)
-        config = {"bootstrap.servers": self._bootstrap}
-        bounds = log_bounds(config, [partition])[partition]
-        found = read_partition(
-            config, partition, start=bounds.start, end=bounds.stable_end, may_skip=True
-        )
-        return {record.offset() or 0 for records in found for record in records}
-
     def check(self, outcome: Outcome, first: int = 0) -> None:
         """Read the cuts from one on, as a table that was made then and by its text."""
         for cut in self.cuts[first:]:
@@ -145,7 +149,7 @@ class CutLog:
                     found = {row["key"]: row["value"] for row in table.to_arrow().to_pylist()}
                 except RestoreError:
                     # What is lost behind the read is no reason for it.
-                    is_whole = cut.offsets.keys() <= self.offsets_left()
+                    is_whole = cut.offsets.keys() <= offsets_left(self._bootstrap, self._topic)
                     outcome["refused_without_a_loss" if is_whole else "refused"] += 1
                     continue
                 outcome["equal" if found == cut.rows else "wrong"] += 1
@@ -171,6 +175,93 @@ def campaign(bootstrap: str, cuts: int, seed: int, *, passes: int = 9) -> Outcom
     return outcome
 
 
+class GrowingLog:
+    """A store whose log was compacted once, and into which only new keys come."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._bootstrap = bootstrap
+        self._log = ApplicationLog(bootstrap, name, partitions=1)
+        value = {"format": "bytes", "schema": None}
+        self._topic = self._log.add_store("s", value=value, config=_ORDINARY)
+        self._users = [f"user-{n:05d}" for n in range(3_000)]
+        self._others = [f"other-{n:05d}" for n in range(12_000)]
+        self._new: dict[int, int] = {}
+        """Position of each commit, and how many new keys it has."""
+
+    def compact(self) -> None:
+        """Write some keys several times, and wait until the older records are gone."""
+        for keys in (*[self._users] * 6, self._others):
+            end = self._log.write(self._topic, [(key.encode(), _ROW) for key in keys])
+        until(lambda: len(offsets_left(self._bootstrap, self._topic)) < 17_000, "not compacted")
+        self._commit(end, 0)
+
+    @contextmanager
+    def growing(self, keys_per_s: float) -> Iterator[None]:
+        """Commit new keys until the block ends, as many per second as are wanted."""
+        is_over = Event()
+
+        def write() -> None:
+            began, done = time.monotonic(), 0
+            while not is_over.wait(0.02):
+                due = int((time.monotonic() - began) * keys_per_s)
+                if due > done:
+                    keys = [b"new-%06d" % n for n in range(done, due)]
+                    end = self._log.write(self._topic, [(key, _ROW) for key in keys])
+                    done = due
+                    self._commit(end, done)
+
+        writer = Thread(target=write)
+        writer.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            writer.join(PATIENCE_S)
+            assert not writer.is_alive()
+
+    def _commit(self, end: int, new: int) -> None:
+        self._new[end] = new  # before a reader can see the commit
+        self._log.commit(len(self._new), {self._topic: end})
+
+    def table(self) -> StoredTable:
+        return logstate.read(self._log.application, "s", bootstrap=self._bootstrap)
+
+    def judge(self, table: StoredTable) -> str:
+        """What a read is: equal, wrong, or refused, which it is without a loss."""
+        new = self._new[json.loads(table.cut)["positions"][self._topic]["0"]]
+        wanted = {*self._users, *self._others, *(f"new-{n:06d}" for n in range(new))}
+        try:
+            rows = table.to_arrow().to_pylist()
+        except RestoreError:
+            return "refused_without_a_loss"
+        are_equal = len(rows) == len(wanted) and {row["key"] for row in rows} == wanted
+        return "equal" if are_equal and all(row["value"] == _ROW for row in rows) else "wrong"
+
+
+def growth(bootstrap: str, cuts: int, keys_per_s: float, again_after_s: float) -> Outcome:
+    """Reads of the newest commit while new keys come, and the same reads some time later."""
+    log, outcome, tables = GrowingLog(bootstrap, f"growth-{time.time_ns()}"), Outcome(), []
+    log.compact()
+    with log.growing(keys_per_s):
+        for _ in range(cuts):
+            tables.append(log.table())
+            outcome[log.judge(tables[-1])] += 1
+            outcome["cuts"] += 1
+        print(json.dumps(outcome), flush=True)
+        Event().wait(again_after_s)
+        outcome.update(map(log.judge, tables))
+    return outcome
+
+
+def offsets_left(bootstrap: str, topic: str) -> set[int]:
+    partition, config = TopicPartition(topic, 0), {"bootstrap.servers": bootstrap}
+    bounds = log_bounds(config, [partition])[partition]
+    found = read_partition(
+        config, partition, start=bounds.start, end=bounds.stable_end, may_skip=True
+    )
+    return {record.offset() or 0 for records in found for record in records}
+
+
 def told(outcome: Outcome) -> int:
     """Print the last line; the exit code."""
     names = ("cuts", "equal", "refused", "refused_without_a_loss", "wrong")
@@ -183,12 +274,20 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bootstrap", help="of a broker that runs; else one is started")
+    parser.add_argument("--new-keys", type=float, help="per second; nothing else is written")
+    parser.add_argument("--again-after", type=float, default=600, help="seconds, of --new-keys")
     given = parser.parse_args()
+
+    def run(bootstrap: str) -> int:
+        if given.new_keys:
+            return told(growth(bootstrap, given.cuts, given.new_keys, given.again_after))
+        return told(campaign(bootstrap, given.cuts, given.seed))
+
     if given.bootstrap:
-        return told(campaign(given.bootstrap, given.cuts, given.seed))
+        return run(given.bootstrap)
     properties = {"log.cleaner.backoff.ms": "200"}
     with LocalBroker.start(heap="768m", properties=properties) as broker:
-        return told(campaign(broker.bootstrap, given.cuts, given.seed))
+        return run(broker.bootstrap)
 
 
 if __name__ == "__main__":

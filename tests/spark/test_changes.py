@@ -11,9 +11,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from logstate.changelog.spark import tables
 from logstate.changelog.spark.change_reader import limited
+from tests.campaigns.spark_versions.late_python import run_available
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
-from tests.spark_versions.late_python import run_available
 
 Stream = Callable[..., DataFrame]
 
@@ -82,6 +83,35 @@ def test_a_query_goes_on_where_its_checkpoint_stands(
     log.write(topic, [(b"c", int64(2))], partition=1)
 
     assert run(stream("spend"), "key", "value") == [[("c", 2)]]
+
+
+def test_two_stores_are_joined_at_one_cut_in_each_micro_batch(
+    log: ApplicationLog, stream: Stream, tmp_path: Path
+) -> None:
+    spend, visits = log.add_store("spend"), log.add_store("visits")
+    log.commit(0, {spend: 0, visits: 0}, partition=1)
+    joined: list[list[tuple[Any, ...]]] = []
+
+    def update(number: int) -> None:
+        """One commit that sets both stores to the same number."""
+        written = [(key, int64(number)) for key in (b"a", b"b")]
+        log.commit(number, {topic: log.write(topic, written) for topic in (spend, visits)})
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        found = tables(log.application, ["spend", "visits"], bootstrap=log.bootstrap)
+        update(10 * (batch_id + 1))  # between the cut and the reads of both stores
+        pairs = found["spend"].withColumnRenamed("value", "spend").join(found["visits"], "key")
+        rows = pairs.join(batch.select("key").distinct(), "key").select("key", "spend", "value")
+        joined.append(sorted(tuple(row) for row in rows.collect()))
+
+    writer = stream("spend").writeStream.foreachBatch(take)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    update(1)
+    run_available(writer)
+    update(11)
+    run_available(writer)
+
+    assert joined == [[("a", 1, 1), ("b", 1, 1)], [("a", 11, 11), ("b", 11, 11)]]
 
 
 def test_aborted_and_open_transactions_are_not_in_the_feed(

@@ -14,8 +14,8 @@ from logstate.changelog.spark import bucketed_view, parquet_view
 from logstate.changelog.spark.feed_source import FeedSource, record_in_table, with_source
 from logstate.changelog.spark.feed_start import FeedStart, check_start, start_of
 from logstate.contracts.errors import RestoreError
+from tests.campaigns.spark_versions.late_python import run_available
 from tests.spark.changelog_writer import ApplicationLog, int64
-from tests.spark_versions.late_python import run_available
 
 SCHEMA = "change_type string, key string, value long, _partition int, _offset long"
 TOPIC = "shop-spend-changelog"

@@ -110,7 +110,7 @@ def test_the_doctor_finds_keys_that_were_put_where_they_do_not_belong(log: Appli
     log.write(topic, [(key, int64(1)) for key in keys])
     log.write(topic, [(key, int64(1)) for key in keys], partition=1)
 
-    asked = ["doctor", "spark", "--bootstrap", log.bootstrap, "--application", log.application]
+    asked = ["doctor", "spark", "--bootstrap", log.bootstrap, "--application-id", log.application]
     answer = CliRunner().invoke(command, [*asked, "--json"])
 
     found = {one["subject"]: one for one in json.loads(answer.stdout)["findings"]}

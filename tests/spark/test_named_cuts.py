@@ -92,18 +92,19 @@ def test_the_command_makes_shows_and_deletes_cuts(log: ApplicationLog, rows: Row
     commit_all(log, 10, topic, [(b"a", int64(1))])
 
     def told(*arguments: str) -> str:
-        answer = CliRunner().invoke(command, ["cut", *arguments, "--bootstrap", log.bootstrap])
+        place = ["--application-id", log.application, "--bootstrap", log.bootstrap]
+        answer = CliRunner().invoke(command, ["cut", *arguments, *place])
         assert answer.exit_code == 0, answer.output
         return answer.stdout
 
-    told("create", log.application, "x", "--keep", "30d", "--store", "spend")
+    told("create", "x", "--keep", "30d", "--store", "spend")
     assert rows("spend", cut="x") == [("a", 1)]
-    (listed,) = json.loads(told("list", log.application, "--json"))["cuts"]
+    (listed,) = json.loads(told("list", "--json"))["cuts"]
     assert (listed["name"], listed["stores"], listed["records"]) == ("x", ["spend"], 1)
-    assert "x, taken" in told("show", log.application, "x")
-    assert rows("spend", cut=told("show", log.application, "latest-commit")) == [("a", 1)]
-    told("delete", log.application, "x")
-    assert json.loads(told("list", log.application, "--json"))["cuts"] == []
+    assert "x, taken" in told("show", "x")
+    assert rows("spend", cut=told("show", "latest-commit")) == [("a", 1)]
+    told("delete", "x")
+    assert json.loads(told("list", "--json"))["cuts"] == []
 
 
 def test_windows_deletes_times_and_clocks_are_kept(log: ApplicationLog, rows: Rows) -> None:

@@ -18,8 +18,8 @@ from logstate.changelog.spark.admission import CommitSize, admitted
 from logstate.changelog.spark.row_changes import DELETE, INSERT, RowHistory
 from logstate.serdes import json
 from logstate.testing.fake.fetched import StoredRecord
+from tests.campaigns.spark_versions.late_python import run_available
 from tests.spark.changelog_writer import INT64, STRING, ApplicationLog, int64, window_key
-from tests.spark_versions.late_python import run_available
 
 FEED = {"readChangeFeed": "true", "changeFeedFormat": "spark", "times": "ms"}
 COLUMNS = ("_change_type", "key", "value", "_commit_version", "_offset")

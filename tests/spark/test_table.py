@@ -7,8 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from logstate.changelog.spark.source import LogstateDataSource
+from logstate.contracts.errors import ConfigError
 from tests.spark.changelog_writer import (
     STRING,
     ApplicationLog,
@@ -32,6 +36,25 @@ def test_the_latest_value_of_each_key_is_the_row(log: ApplicationLog, rows: Rows
     log.write(topic, [(b"c", int64(4))], partition=1)
 
     assert rows("spend", cut="latest") == [("a", 3), ("b", 2), ("c", 4)]
+
+
+@pytest.mark.parametrize(("value", "is_accepted"), [(pa.int64(), True), (pa.string(), False)])
+def test_a_schema_may_be_given_as_an_arrow_schema(
+    value: pa.DataType, is_accepted: bool, log: ApplicationLog
+) -> None:
+    topic = log.add_store("spend")
+    log.write(topic, [(b"a", int64(1))])
+    options = {"bootstrap": log.bootstrap, "application": log.application, "store": "spend"}
+    source = LogstateDataSource({**options, "cut": "latest"})
+    given: Any = pa.schema({"key": pa.string(), "value": value})
+
+    if not is_accepted:
+        with pytest.raises(ConfigError, match=r"given is struct<key:string,value:string>, and"):
+            source.reader(given)
+        return
+    reader = source.reader(given)
+    batches = [batch for one in reader.partitions() for batch in reader.read(one)]
+    assert [row for batch in batches for row in batch.to_pylist()] == [{"key": "a", "value": 1}]
 
 
 def test_a_tombstone_deletes_the_row_and_does_not_resurrect_the_value_before(

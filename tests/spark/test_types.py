@@ -20,8 +20,8 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import TopicPartition
 from logstate.serdes import json_of, json_schema_of, protobuf
 from logstate.serdes.avro import avro
-from tests.logstate.serdes.formats import FORMATS, Format
-from tests.logstate.serdes.protobuf_messages import Click, Other, total
+from tests.unit.logstate.serdes.formats import FORMATS, Format
+from tests.unit.logstate.serdes.protobuf_messages import Click, Other, total
 
 
 class Item(msgspec.Struct):

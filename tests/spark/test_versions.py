@@ -10,9 +10,9 @@ from logstate.changelog.reading.options import parse_options
 from logstate.changelog.reading.types import column_type
 from logstate.changelog.spark.schema import spark_type
 from logstate.contracts.errors import ConfigError, SerdeError
-from tests.upgrades.topologies import VERSION_1, VERSION_2, Tally, Total
+from tests.campaigns.upgrades.topologies import VERSION_1, VERSION_2, Tally, Total
 
-TARGET = "tests.upgrades.topologies:VERSION_2"
+TARGET = "tests.campaigns.upgrades.topologies:VERSION_2"
 OLD = VERSION_1.serializer("t", False)(Total(3))
 NEW = VERSION_2.serializer("t", False)(Tally((3, 1)))
 # The manifest is JSON, so that is what a reader sees.
@@ -36,7 +36,9 @@ def test_without_it_a_row_of_an_earlier_version_says_what_is_missing() -> None:
         column.decode(OLD)
 
 
-@pytest.mark.parametrize("target", ["tests.upgrades.topologies", "nowhere:VERSION", "json:nothing"])
+@pytest.mark.parametrize(
+    "target", ["tests.campaigns.upgrades.topologies", "nowhere:VERSION", "json:nothing"]
+)
 def test_a_serde_that_cannot_be_imported_is_named(target: str) -> None:
     with pytest.raises(ConfigError, match=f"valueSerde: '{target}' cannot be imported here"):
         column_type(DESCRIPTION, serde=target).decode(OLD)

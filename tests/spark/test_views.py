@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from logstate.changelog.spark import ParquetView, bucketed_view, merge_into, parquet_view
 from logstate.changelog.spark.retention import Retention
 from logstate.contracts.errors import ConfigError, RestoreError
+from tests.campaigns.spark_versions.late_python import run_available
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
-from tests.spark_versions.late_python import run_available
 
 SCHEMA = "change_type string, key string, value long, _partition int, _offset long"
 Change = tuple[str, str, int | None, int, int]

@@ -1,8 +1,8 @@
 """`python -m tests.stored_formats FOLDER`: write the stores of which no folder holds one yet.
 
 ``FOLDER`` is the next number, `2` after `1`. What is there is never written again: it is what an
-earlier version wrote. A kind of store that is new is added to `tests/changelog/store_kinds.py` or
-`tests/stored_formats/stores.py` first; a test names those that no folder holds. A format that is
+earlier version wrote. A kind of store that is new is added to `tests/unit/changelog/store_kinds.py`
+or `tests/stored_formats/stores.py` first; a test names those that no folder holds. A format that is
 changed on purpose gets a new kind beside the old one, and both stay readable.
 """
 

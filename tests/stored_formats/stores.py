@@ -9,8 +9,8 @@ from typing import Any
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
-from tests.changelog.store_bench import BenchContext
-from tests.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
+from tests.unit.changelog.store_bench import BenchContext
+from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
 
 #: Records in turn, four to a commit: every key and choice, deletions of what is there and of what
 #: is not, late records, a time of 0, a jump over segments that expires what was there.

@@ -18,9 +18,9 @@ from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import TaskId
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
-from tests.changelog.store_bench import BenchContext
-from tests.changelog.store_kinds import Input, KindUnderTest
 from tests.stored_formats.stores import COMMIT_EVERY, HEADERS, record_of_source
+from tests.unit.changelog.store_bench import BenchContext
+from tests.unit.changelog.store_kinds import Input, KindUnderTest
 
 APPLICATION, TASK = "shop", TaskId(0, 0)
 #: what RocksDB says about itself, and where

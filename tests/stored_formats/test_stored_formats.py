@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.changelog.store_kinds import KINDS
 from tests.stored_formats.stores import STORES
 from tests.stored_formats.task import StoresOfTask, rows_on_disk
 from tests.stored_formats.writing import Written, write
@@ -20,6 +19,7 @@ from tests.stored_formats.written import (
     stores_in,
     unpack_state,
 )
+from tests.unit.changelog.store_kinds import KINDS
 
 FOLDERS = {folder.name: folder for folder in folders()}
 EVERY_STORE = [(number, name) for number in FOLDERS for name in stores_in(FOLDERS[number])]

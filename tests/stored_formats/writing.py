@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.changelog.store_kinds import Input
 from tests.stored_formats.stores import COMMIT_EVERY, STORES
 from tests.stored_formats.task import StoresOfTask, rows_on_disk
 from tests.stored_formats.written import Moment, Seen, WrittenStore
+from tests.unit.changelog.store_kinds import Input
 
 #: commits that the state directory stands for: all but one, and a rest that is no whole commit
 APPLIED = 4

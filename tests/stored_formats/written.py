@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from logstate.changelog.rows.writes import LoggedFields
-from tests.changelog.store_kinds import Input
+from tests.unit.changelog.store_kinds import Input
 
 FOLDERS = Path(__file__).parent / "written"
 _STATE = "state.zip"

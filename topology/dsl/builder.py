@@ -13,8 +13,7 @@ from logstate.topology.declaring.argument_checks import check_store
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.late_binding import refuse_late_binding
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
-from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.flow import GlobalKTable, InternalStreamsBuilder, K, V
 from logstate.topology.dsl.handles import KStream, KTable
 from logstate.topology.dsl.materialized import Materialized, materialized
 from logstate.topology.dsl.topic_declarations import (
@@ -52,7 +51,7 @@ class StreamOptions(GlobalTableOptions, total=False):
     offset_reset: OffsetReset | None
 
 
-class DerivedTableOptions(StreamOptions, total=False):
+class TableOptions(StreamOptions, total=False):
     """Options of a table."""
 
     store: str | Materialized | None
@@ -205,7 +204,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         topic: str,
         *,
         value: type[V] | Serde[V],
-        **options: Unpack[DerivedTableOptions],
+        **options: Unpack[TableOptions],
     ) -> KTable[str, V]: ...
     @overload
     def table(
@@ -214,7 +213,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         *,
         key: type[K] | Serde[K],
         value: type[V] | Serde[V],
-        **options: Unpack[DerivedTableOptions],
+        **options: Unpack[TableOptions],
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -223,7 +222,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         *,
         key: Any = ...,
         value: Any = ...,
-        **options: Unpack[DerivedTableOptions],
+        **options: Unpack[TableOptions],
     ) -> KTable[Any, Any]: ...
     def table(
         self,

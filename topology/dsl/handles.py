@@ -36,8 +36,7 @@ from logstate.topology.dsl.aggregations import (
     reduction,
 )
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated
-from logstate.topology.dsl.flow import K, PairOptions, V
-from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.flow import GlobalKTable, K, PairOptions, V
 from logstate.topology.dsl.grouped_flow import (
     GroupedFlow,
     GroupedTableFlow,

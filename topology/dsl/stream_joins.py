@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from logstate.topology.declaring.argument_checks import check_join_windows, check_options
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.flow import GlobalKTable
 from logstate.topology.dsl.materialized import materialized
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.dsl.stream_stream_join import JoinKind, StreamJoinOptions, StreamStreamJoin

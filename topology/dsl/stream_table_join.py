@@ -12,8 +12,7 @@ from logstate.topology.declaring.declaration_site import declaration_error, decl
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import duration_ms
-from logstate.topology.dsl.flow import Flow
-from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.flow import Flow, GlobalKTable
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.nodes import ProcessorNode

@@ -128,7 +128,7 @@ class Node(Declared):
     name: str = field(kw_only=False)
     declared_at: str | None = field(default_factory=declaration_site)
 
-    def keeps_what_it_is_given(self) -> bool:
+    def retains_records(self) -> bool:
         """Whether a value that does not fit its store may have been made by operators above it."""
         return self.passes_on
 

@@ -48,7 +48,7 @@ def blame_for(
             continue
         failed = nodes[name]
         functions += functions_of(failed)
-        if failed.keeps_what_it_is_given() or not functions_of(failed):
+        if failed.retains_records() or not functions_of(failed):
             if failed.passes_on:
                 functions.clear()
             if isinstance(error, _ABOUT_VALUES):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from logstate.admin.needed_acls import NeededAcl, needed_acls, patterns_read
-from logstate.cli.shared.options import Json, Target
+from logstate.cli.shared.options import BOOTSTRAP, ApplicationId, Json, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.contracts import setting_rules as rules
 from logstate.contracts.errors import check
@@ -19,7 +19,7 @@ from logstate.topology.dsl.topology_target import load_topology
 
 def acls(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
+    application_id: ApplicationId,
     principal: Annotated[
         str, typer.Option(help="Its principal; the default is User:<application id>.")
     ] = "",
@@ -35,7 +35,10 @@ def acls(
         typer.Option("--no-create", help="All topics exist: see `logstate topics create`."),
     ] = False,
     bootstrap: Annotated[
-        str, typer.Option(help="host:port,... of the brokers, for the printed commands.")
+        str,
+        typer.Option(
+            envvar=BOOTSTRAP, help="host:port,... of the brokers, for the printed commands."
+        ),
     ] = "BROKER:9092",
     as_json: Json = False,
 ) -> None:

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Any, Final
 
 import typer
+from rich.table import Table
 
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
-from logstate.cli.shared.printing import STATUS, for_programs, print_changes, print_json, print_text
+from logstate.cli.shared.options import (
+    ApplicationId,
+    Bootstrap,
+    CommandConfig,
+    Forget,
+    Json,
+    Renamed,
+    Target,
+)
+from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, with_manifest
 from logstate.contracts.clients import Admin, run_steps
+from logstate.contracts.compatibility import SpecChange, Verdict, worst
 from logstate.topics import preview as previews
 from logstate.topics.manifest_changes import Manifest
 from logstate.topology.dsl.topology_target import load_topology
 
+#: exit status of a comparison
+STATUS: Final = {Verdict.SAME: 0, Verdict.COMPATIBLE: 0, Verdict.DECISION: 3, Verdict.REFUSED: 4}
+
+
+def print_changes(changes: Iterable[SpecChange]) -> None:
+    """Print changes as a table, the worst first."""
+    found = sorted(changes, key=lambda change: -change.verdict)
+    if not found:
+        print_text("same: all stored data is read as before")
+        return
+    table = Table("verdict", "what", "part", "stored", "declared", "meaning", show_lines=True)
+    for change in found:
+        sides = ["" if side is None else str(side) for side in (change.stored, change.declared)]
+        table.add_row(str(change.verdict), change.subject, change.part, *sides, change.meaning)
+    print_table(table)
+
+
+def for_programs(changes: Iterable[SpecChange]) -> dict[str, Any]:
+    """Return changes as data for JSON."""
+    found = list(changes)
+    return {"verdict": str(worst(found)), "changes": previews.as_plain_data(found)}
+
 
 def plan(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
+    application_id: ApplicationId,
     bootstrap: Bootstrap,
     renamed: Renamed = None,
     forget: Forget = None,

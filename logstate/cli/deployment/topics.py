@@ -1,39 +1,52 @@
-"""``logstate topics``: create the internal topics of an application before its first start."""
+"""``logstate topics``: create the topics of an application before its first start."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 
 import typer
 from rich.table import Table
 
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
-from logstate.cli.shared.printing import STATUS, print_json, print_table, print_text
+from logstate.cli.deployment.plan import STATUS
+from logstate.cli.shared.options import (
+    ApplicationId,
+    Bootstrap,
+    CommandConfig,
+    Forget,
+    Json,
+    Renamed,
+    Target,
+)
+from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, pair, with_manifest
 from logstate.contracts import setting_rules as rules
-from logstate.contracts.clients import Admin, run_steps
+from logstate.contracts.clients import Admin, NewTopic, TopicDescription, run_steps
 from logstate.contracts.compatibility import Verdict, worst
 from logstate.contracts.errors import UpgradeError, check
 from logstate.directory.directory_link import DirectoryTopic
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.manifest import external_topics_of
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.required_topics import RequiredTopic, RequiredTopics, topics_ahead
 from logstate.topology.dsl.topology_target import load_topology
+from logstate.topology.plan.plan import Topology
 
 #: exit status if a start would be refused, as of comparisons
 REFUSED = STATUS[Verdict.REFUSED]
 
-app = typer.Typer(help="Internal topics of an application.", no_args_is_help=True)
+app = typer.Typer(help="Create the topics of an application.", no_args_is_help=True)
 
 
 @app.callback()
 def topics() -> None:
-    """Internal topics of an application."""
+    """Create the topics of an application."""
 
 
 @app.command("create")
 def create(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="Of the application that will run it.")],
+    application_id: ApplicationId,
     bootstrap: Bootstrap,
     replication_factor: Annotated[
         int, typer.Option(help="As of Application; -1 is the brokers' default.")
@@ -44,6 +57,17 @@ def create(
     serve: Annotated[
         bool, typer.Option("--serve", help="Also the topic in which instances announce themselves.")
     ] = False,
+    with_inputs: Annotated[
+        bool,
+        typer.Option(
+            "--with-inputs",
+            help="First create missing topics that it reads and writes, for development.",
+        ),
+    ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of these; by default as many as the existing inputs have, or 1."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show which topics are needed; create none.")
     ] = False,
@@ -54,7 +78,9 @@ def create(
 ) -> None:
     """Create the topics that a first start would create, or show them.
 
-    Topics that it reads and writes have to exist: their partition counts determine those of the
+    Example: `logstate topics create spending:topology --application-id spending --with-inputs`.
+    Topics that it reads and writes have to exist, or are created by --with-inputs, except those
+    that a pattern or a function chooses. The partition counts of the inputs determine those of the
     internal topics. Existing topics are compared and never changed. Ends with status 4, and creates
     nothing, if a start would be refused; with 3 if a decision about stored state is needed.
     """
@@ -65,6 +91,8 @@ def create(
     meeting = DirectoryTopic(application_id, replication_factor, overrides)
 
     def carry_out(admin: Admin, stored: Manifest | None) -> RequiredTopics:
+        external = _external(admin, topology, partitions, replication_factor) if with_inputs else []
+        admin = _create_first(admin, external, dry_run=dry_run)
         found = run_steps(
             topics_ahead(
                 admin,
@@ -79,7 +107,7 @@ def create(
         )
         if not dry_run and not found.is_refused:
             admin.create_topics(found.missing)
-        return found
+        return found._replace(topics=[*(RequiredTopic(t, False) for t in external), *found.topics])
 
     try:
         found = with_manifest(application_id, bootstrap, command_config, carry_out)
@@ -92,6 +120,50 @@ def create(
     else:
         _print(found, is_done=is_done)
     raise typer.Exit(REFUSED if found.is_refused else 0)
+
+
+def _external(
+    admin: Admin, topology: Topology, partitions: int | None, replication_factor: int
+) -> list[NewTopic]:
+    """Return the missing topics that the topology reads and writes."""
+    names = dict(external_topics_of(BoundPlan("", topology, {})))
+    existing = admin.describe_topics(sorted(names))
+    inputs = {ref.name for sub in topology.sub_topologies for ref in sub.source_topics}
+    counts = [one.partitions for name, one in existing.items() if name in inputs]
+    count = max(counts, default=1) if partitions is None else partitions
+    missing = sorted(names.keys() - existing.keys())
+    return [NewTopic(name, count, replication_factor, {}) for name in missing]
+
+
+def _create_first(admin: Admin, external: list[NewTopic], *, dry_run: bool) -> Admin:
+    """Create topics, or return an admin that describes them as if they existed."""
+    if dry_run:
+        return cast("Admin", _WithTopics(admin, external))
+    admin.create_topics(external)
+    return admin
+
+
+class _WithTopics:
+    """An admin for a dry run: topics exist that are still to be created."""
+
+    def __init__(self, admin: Admin, topics: list[NewTopic]) -> None:
+        self._admin = admin
+        self._topics = {one.name: TopicDescription("", one.partitions) for one in topics}
+
+    def describe_topics(
+        self, topics: Sequence[str], beginning: str | None = None
+    ) -> dict[str, TopicDescription]:
+        new = {name: one for name, one in self._topics.items() if name in topics}
+        return {
+            **new,
+            **self._admin.describe_topics([t for t in topics if t not in new], beginning),
+        }
+
+    def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        return self._admin.topic_configs([name for name in topics if name not in self._topics])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
 
 
 def _as_plain_data(found: RequiredTopics, *, is_done: bool) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from logstate.cli.deployment.plan import STATUS, for_programs, print_changes
 from logstate.cli.shared.options import Json, Target
-from logstate.cli.shared.printing import STATUS, for_programs, print_changes, print_json, print_text
+from logstate.cli.shared.printing import print_json, print_text
 from logstate.contracts.compatibility import worst
 from logstate.topics.preview import difference
 from logstate.topology.dsl.topology_target import load_topology

@@ -18,7 +18,7 @@ from rich.table import Table
 from logstate.cli.diagnosis import findings
 from logstate.cli.diagnosis.doctor_spark import placed_keys, spark_facts
 from logstate.cli.diagnosis.findings import Finding, Level
-from logstate.cli.shared.options import CommandConfig, Json
+from logstate.cli.shared.options import APPLICATION, BOOTSTRAP, CommandConfig, Json
 from logstate.cli.shared.printing import print_json, print_table
 from logstate.cli.shared.stored_state import client_settings
 from logstate.contracts.errors import BrokerError, ConfigError
@@ -26,7 +26,13 @@ from logstate.kafka.broker_facts import broker_facts, clock_skew
 from logstate.local_broker.java import find_java
 
 #: packages that every application needs, with their minimum versions
-_NEEDED = {"confluent-kafka": (2, 14), "rocksdict": (0, 3, 29), "msgspec": (0, 18)}
+_NEEDED = {
+    "confluent-kafka": (2, 14),
+    "mmh3": (5,),
+    "msgspec": (0, 20),
+    "rocksdict": (0, 3, 29),
+    "sortedcontainers": (2, 4),
+}
 #: optional packages, what they are for, and the extra that installs them
 _WANTED = {
     "pyspark": ("stores as Spark tables need it", "logstate[spark]"),
@@ -41,13 +47,17 @@ def doctor(
         str | None, typer.Argument(metavar="[spark]", help="spark: check what Spark needs, too.")
     ] = None,
     bootstrap: Annotated[
-        str | None, typer.Option(help="host:port,... of brokers to check, too.")
+        str | None,
+        typer.Option(envvar=BOOTSTRAP, help="host:port,... of brokers to check, too."),
     ] = None,
     state_dir: Annotated[
         Path | None, typer.Option(help="State directory to check, too; it need not exist.")
     ] = None,
-    application: Annotated[
-        str | None, typer.Option(help="With spark: the application whose keys to check.")
+    application_id: Annotated[
+        str | None,
+        typer.Option(
+            envvar=APPLICATION, help="With spark: id of the application whose keys to check."
+        ),
     ] = None,
     write: Annotated[
         bool,
@@ -69,8 +79,8 @@ def doctor(
     if bootstrap is not None:
         settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
         found += _brokers(settings, write=write)
-        if area is not None and application is not None:
-            found += placed_keys(settings, application)
+        if area is not None and application_id is not None:
+            found += placed_keys(settings, application_id)
     if as_json:
         print_json({"findings": [{**one._asdict(), "level": one.level.value} for one in found]})
     else:

@@ -1,4 +1,4 @@
-"""``logstate status``: list the instances and tasks of an application, with stages and lag."""
+"""``logstate status`` and ``lag``: show instances, tasks and stages, and the lag."""
 
 from __future__ import annotations
 
@@ -52,6 +52,35 @@ def status(
     else:
         _print(seen, tasks, behind)
     raise typer.Exit(0 if all_runs(seen, tasks) else NOT_ALL_RUNS)
+
+
+def lag(
+    application_id: ApplicationId,
+    bootstrap: Bootstrap,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Print the lag of each partition that an application reads, by its committed offsets.
+
+    Offsets include transaction markers, so the lag of the application's own topics may stay at 1 or
+    2 with nothing left to read. It need not run; nothing is changed.
+    """
+    settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
+    ask = partial(committed_offsets, settings, application_id)
+
+    def look(admin: Admin, stored: Manifest | None) -> None:
+        found = run_steps(committed_lags(admin, ask, application_id, stored))
+        if as_json:
+            rows = [one._asdict() for one in found]
+            print_json({"application_id": application_id, "partitions": rows})
+            return
+        table = Table("topic", "partition", "committed", "end", "lag")
+        for one in found:
+            table.add_row(*("nothing" if cell is None else str(cell) for cell in one))
+        print_table(table)
+        print_text(f"{sum(one.lag for one in found):,} behind in {len(found)} partitions")
+
+    with_manifest(application_id, bootstrap, command_config, look)
 
 
 def all_runs(seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo]) -> bool:

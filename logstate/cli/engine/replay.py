@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from logstate.cli.engine.replayed_task import Failure, ReplayedTask, position_of
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Target
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_logs import stored_by
 from logstate.cli.shared.stored_state import client_settings, cluster_of, pair
@@ -24,7 +24,7 @@ FAILED = 7
 
 def replay(
     wanted: Target,
-    application_id: Annotated[str, typer.Option(help="The id of the application that failed.")],
+    application_id: ApplicationId,
     bootstrap: Bootstrap,
     task: Annotated[str, typer.Option(help="Task id as in errors: 0_1.")],
     offset: Annotated[

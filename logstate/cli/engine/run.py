@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from logstate.app.application import Application
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Target
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Target
 from logstate.cli.shared.stored_state import client_settings
 
 
@@ -23,7 +23,7 @@ class Guarantee(StrEnum):
 
 def run(
     target: Target,
-    application_id: Annotated[str, typer.Option(help="Names its group, topics and state.")],
+    application_id: ApplicationId,
     bootstrap: Bootstrap,
     state_dir: Annotated[Path, typer.Option(help="Local state; created if missing.")],
     workers: Annotated[int, typer.Option(help="1: a thread; more: processes.")] = 1,

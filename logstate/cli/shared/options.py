@@ -8,9 +8,22 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ApplicationId = Annotated[str, typer.Argument(help="Of the application.")]
-Stopped = Annotated[str, typer.Argument(help="Of the application; it must not run.")]
-Bootstrap = Annotated[str, typer.Option(help="host:port,... of the brokers.")]
+BOOTSTRAP = "LOGSTATE_BOOTSTRAP"
+APPLICATION = "LOGSTATE_APPLICATION"
+
+ApplicationId = Annotated[str, typer.Option(envvar=APPLICATION, help="Id of the application.")]
+Stopped = Annotated[
+    str, typer.Option(envvar=APPLICATION, help="Id of the application; it must not run.")
+]
+AnyApplicationId = Annotated[
+    str | None,
+    typer.Option(envvar=APPLICATION, help="Id of the application that reads or writes the topic."),
+]
+Bootstrap = Annotated[str, typer.Option(envvar=BOOTSTRAP, help="host:port,... of the brokers.")]
+OfTopology = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:ATTRIBUTE", help="The topology that reads or writes the topic."),
+]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(help="File with client settings, one per line: security.protocol=SSL"),

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from logstate.admin.reset import At, Target, internal_topics
 from logstate.changelog.directory import StateDirectory
-from logstate.contracts.clients import Admin, Cluster, run_steps
+from logstate.contracts.clients import Admin, Cluster
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
@@ -17,7 +17,7 @@ from logstate.contracts.topic_names import conflicting_topics
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import check_answered
 from logstate.topics.manifest_changes import Manifest
-from logstate.topics.manifest_log import ManifestLog, decoded
+from logstate.topics.manifest_log import newest_manifest
 
 T = TypeVar("T")
 
@@ -39,12 +39,7 @@ def with_manifest(
 
 def manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest | None:
     """Return the manifest that was written last, or None; raises RestoreError."""
-    log = ManifestLog(application_id, cluster, admin, SystemClock())
-    try:
-        found = run_steps(log.new_manifests(lambda: False))
-        return decoded(found[-1], application_id) if found else None
-    finally:
-        run_steps(log.close())
+    return newest_manifest(application_id, cluster, admin, SystemClock())
 
 
 def topics_of_other_applications(

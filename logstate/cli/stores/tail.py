@@ -1,16 +1,24 @@
-"""``logstate tail``: print the records of a topic, or of a store's changelog, decoded."""
+"""``logstate tail`` and ``consume``: print the records of a topic, or of a store, decoded."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Registry
-from logstate.cli.shared.printing import print_json, print_text
+from logstate.cli.shared.options import (
+    AnyApplicationId,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    OfTopology,
+    Registry,
+)
+from logstate.cli.shared.printing import fail, print_json, print_text
 from logstate.cli.shared.shown_records import (
     DisplayedRecord,
     RecordReader,
@@ -20,6 +28,7 @@ from logstate.cli.shared.shown_records import (
 )
 from logstate.cli.shared.stored_logs import Stored, log_of_entry, stored_by, stored_log, suggestion
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
+from logstate.cli.shared.topic_formats import serdes_in
 from logstate.contracts.clients import LogConsumer
 from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import FetchedRecord, TopicPartition
@@ -44,12 +53,10 @@ class _Wanted(NamedTuple):
 
 
 def tail(
-    name: Annotated[str, typer.Argument(help="A topic, or a store of --application.")],
+    name: Annotated[str, typer.Argument(help="A topic, or a store of the application.")],
     bootstrap: Bootstrap,
-    application: Annotated[
-        str | None,
-        typer.Option(help="Id of the application that has the store or topic."),
-    ] = None,
+    application_id: AnyApplicationId = None,
+    topology: OfTopology = None,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Print from the oldest record on.")
     ] = False,
@@ -66,12 +73,13 @@ def tail(
 ) -> None:
     """Print the records of a topic or of a store's changelog; committed ones only, decoded.
 
-    With --application, keys, values and windows of its stores and of its internal topics are
-    decoded as it declared them. The formats of other topics are guessed, and marked as guessed.
-    Bytes that cannot be decoded are printed raw. With --json, a line for each record.
+    Example: `logstate tail spent --application-id spending`. The stores, inputs, outputs and
+    internal topics of an application that has run, and the inputs and outputs of --topology, are
+    decoded as declared. The formats of other topics are guessed, and marked as guessed. Bytes that
+    cannot be decoded are printed raw. With --json, a line for each record.
     """
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
-    wanted = _wanted(settings, name, application, registry_settings(registry))
+    wanted = _wanted(settings, name, application_id, topology, registry_settings(registry))
     show = _as_json if as_json else _as_text
     partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
     bounds = log_bounds(settings, partitions)
@@ -93,12 +101,67 @@ def tail(
             consumer.close()
 
 
+def consume(
+    topic: Annotated[str, typer.Argument(help="A topic, or a store of the application.")],
+    bootstrap: Bootstrap,
+    application_id: AnyApplicationId = None,
+    topology: OfTopology = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option("--from-beginning", help="Begin with the oldest record, not the next one."),
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--max", min=1, help="End after this many records.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="End after this many seconds; default: on Ctrl-C.")
+    ] = None,
+    registry: Registry = None,
+    command_config: CommandConfig = None,
+) -> None:
+    """Print the records of a topic as lines of JSON, as they arrive; committed ones only, decoded.
+
+    Example: `logstate consume spent --from-beginning --max 2 --timeout 30 --application-id
+    spending`. Formats are those of `logstate tail`. Ends with status 1 if --max records have not
+    arrived within --timeout. `logstate produce --file` reads the lines.
+    """
+    end_s = None if timeout is None else time.monotonic() + timeout
+    settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
+    wanted = _wanted(settings, topic, application_id, topology, registry_settings(registry))
+    partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
+    bounds = log_bounds(settings, partitions)
+    starts = {tp: one.start if from_beginning else one.stable_end for tp, one in bounds.items()}
+    consumer = cluster_of(bootstrap, command_config).log_consumer()
+    count = 0
+    try:
+        count = _print(_followed(consumer, starts, end_s), wanted.reader, _as_json, limit)
+    except KeyboardInterrupt:
+        return
+    finally:
+        consumer.close()
+    if limit is not None and count < limit:
+        fail(f"{count} of {limit} records of {wanted.topic!r} arrived within {timeout:g} s")
+
+
 def _wanted(
-    settings: Settings, name: str, application: str | None, registry: Mapping[str, str]
+    settings: Settings,
+    name: str,
+    application_id: str | None,
+    target: str | None,
+    registry: Mapping[str, str],
 ) -> _Wanted:
-    if application is None:
+    if target is not None:
+        found = serdes_in(target, name)
+        formats = RecordReader(None, found.key.describe(), found.value.describe(), registry)
+        return _Wanted(name, _partitions(settings, name, ""), formats)
+    if application_id is None:
         return _Wanted(name, _partitions(settings, name, ""), RecordReader(None, None, None))
-    stored = stored_by(settings, application)
+    try:
+        stored = stored_by(settings, application_id)
+    except TopicError as error:  # the id may be a default of the environment
+        partitions = _partitions(settings, name, f". {error}")
+        print_text(f"{error} The formats of {name!r} are guessed", is_error=True)
+        return _Wanted(name, partitions, RecordReader(None, None, None))
     if name in stored.manifest["stores"]:
         log = stored_log(settings, stored, name)
         return _Wanted(log.topic, log.partitions, RecordReader(log, log.key, log.value, registry))
@@ -109,7 +172,8 @@ def _topic_of(
     settings: Settings, name: str, stored: Stored, registry: Mapping[str, str]
 ) -> _Wanted:
     stores, between = stored.manifest["stores"], stored.manifest.get("topics", {})
-    known = {*stores, *between, *stored.manifest.get("inputs", ())}
+    written: Mapping[str, Any] = stored.manifest.get("formats", {})
+    known = {*stores, *between, *written, *stored.manifest.get("inputs", ())}
     hint = (
         f". Nor has application {stored.application_id!r} such a store{suggestion(name, known)}; it"
         f" has {', '.join(sorted(stores)) or 'none'}"
@@ -119,7 +183,7 @@ def _topic_of(
         if entry["changelog_topic"] == name:
             log = log_of_entry(store, entry, name, partitions)
             return _Wanted(name, partitions, RecordReader(log, log.key, log.value, registry))
-    formats: Mapping[str, Any] = between.get(name, {})
+    formats: Mapping[str, Any] = between.get(name) or written.get(name, {})
     reader = RecordReader(None, formats.get("key"), formats.get("value"), registry)
     return _Wanted(name, partitions, reader)
 
@@ -130,7 +194,7 @@ def _partitions(settings: Settings, topic: str, hint: str) -> int:
     except TopicError as error:
         raise ConfigError(
             f"topic {topic!r} does not exist on {settings['bootstrap.servers']}"
-            + (hint or ". For the store of an application name it by --application")
+            + (hint or ". For the store of an application name that by --application-id")
         ) from error
 
 
@@ -167,9 +231,11 @@ def _place(record: FetchedRecord) -> tuple[int, int, int]:
     return record.timestamp()[1], record.partition() or 0, record.offset() or 0
 
 
-def _followed(consumer: LogConsumer, ends: Mapping[TopicPartition, int]) -> Iterator[FetchedRecord]:
-    consumer.assign(dict(ends))
-    while True:
+def _followed(
+    consumer: LogConsumer, starts: Mapping[TopicPartition, int], end_s: float | None = None
+) -> Iterator[FetchedRecord]:
+    consumer.assign(dict(starts))
+    while end_s is None or time.monotonic() < end_s:
         polled = consumer.poll(_BATCH, _POLL_S)
         for partition, position in polled.out_of_range.items():
             raise TopicError(

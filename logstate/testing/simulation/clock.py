@@ -57,7 +57,7 @@ class SilentObserver(WorkerObserver):
     def task_closing(self, owned: Any) -> None: ...
 
 
-class ProcessClock:
+class SimulatedProcessClock:
     """Time passes for everybody; only the wall clock's error is the process's own."""
 
     def __init__(self, world: ManualClock) -> None:

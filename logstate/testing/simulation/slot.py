@@ -22,8 +22,8 @@ from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.cluster import FakeCluster
 from logstate.testing.fake.process import FakeProcess
 from logstate.testing.simulation.clock import (
-    ProcessClock,
     SilentObserver,
+    SimulatedProcessClock,
     take_apart,
     take_worker_apart,
 )
@@ -95,7 +95,7 @@ class Slot:
         self.number = number
         self.disk = Disk()
         self._world = world
-        self.clock = ProcessClock(world)
+        self.clock = SimulatedProcessClock(world)
         self.worker: Worker | None = None
         #: a process lives here
         self.is_running = False

@@ -130,6 +130,7 @@ def emission_of(
     Times of rows are multiples of ``grid_ms``. Rows that expire are closed: no store expires open
     windows.
     """
+    task.results_expired(spec, 0)
     forward = late_edge(task, f"final results of {spec.name}", forward)
 
     def before_expiry(from_ms: int, to_ms: int) -> None:

@@ -100,7 +100,7 @@ class FoldNode(MaterializedNode):
     #: other groups write the same rows, so updates are buffered in the merge node
     is_cogrouped: bool = field(default=False, init=False)
 
-    def keeps_what_it_is_given(self) -> bool:
+    def retains_records(self) -> bool:
         return self.initializer is no_aggregate
 
     def value_getter(self, task: TaskContext) -> ValueGetter:

@@ -56,7 +56,7 @@ class SubscriptionSendNode(ProcessorNode):
     is_left: bool
     use_versioned_semantics: bool = field(default=False, init=False)
 
-    def keeps_what_it_is_given(self) -> bool:
+    def retains_records(self) -> bool:
         return True  # the row's bytes, of which it sends a hash
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:

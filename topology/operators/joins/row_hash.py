@@ -16,13 +16,32 @@ its bytes, that is the same hash; responses to subscriptions with such a hash ar
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
+
+import mmh3
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.serde import Serde
 from logstate.topology.graph.nodes import TableNode
-from logstate.topology.operators.joins.murmur3 import hash_128
+
+#: the seed of Kafka Streams
+SEED = 104729
+
+_HASH = struct.Struct(">QQ")
+
+
+def hash_128(data: bytes) -> bytes:
+    """Return Murmur3 as 16 bytes: the variant with two 64-bit halves, both big-endian.
+
+    A Kafka Streams instance computes the same hash, so each library can answer the other's
+    subscriptions.
+
+    >>> hash_128(b"").hex(), hash_128(b"x|l2").hex()
+    ('9d2764a018e329428c3cf3b035938518', '3b309d49dd6f18e456e9c27f0aee7337')
+    """
+    return _HASH.pack(*mmh3.hash64(data, SEED, True, signed=False))
 
 
 class RowHashes:

@@ -68,7 +68,7 @@ class StreamJoinNode(ProcessorNode):
     clock: str
     emit_interval_ms: int | None
 
-    def keeps_what_it_is_given(self) -> bool:
+    def retains_records(self) -> bool:
         return True
 
     @property
@@ -246,5 +246,6 @@ def partners_in(task: TaskContext, store: str, *, back_ms: int) -> Partners:
     """Return the store for records that search ``back_ms`` back."""
     opened = task.store(store)
     segments = opened.segments
+    task.join_late(store, 0)
     reach_ms = segments.retention_ms - back_ms
     return Partners(opened.fetch_range, segments.cell, reach_ms, partial(task.join_late, store))

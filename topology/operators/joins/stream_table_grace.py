@@ -45,7 +45,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
     grace_ms: int
     store: StoreSpec
 
-    def keeps_what_it_is_given(self) -> bool:
+    def retains_records(self) -> bool:
         return True
 
     def own_stores(self) -> tuple[StoreSpec, ...]:

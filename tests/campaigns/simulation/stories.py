@@ -1,0 +1,67 @@
+"""The kinds of schedules by name, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tests.campaigns.simulation import failed_ends
+from tests.campaigns.simulation.coverage import FAULTS
+from tests.campaigns.simulation.damaged_blocks import DamagedBlocks
+from tests.campaigns.simulation.dead_letters import DeadLetters
+from tests.campaigns.simulation.dead_owner import DeadOwner
+from tests.campaigns.simulation.directories import Directories
+from tests.campaigns.simulation.directory_claims import DirectoryClaims
+from tests.campaigns.simulation.failed_ends import FailedEnds
+from tests.campaigns.simulation.foreign_keys import ForeignKeys
+from tests.campaigns.simulation.held_outputs import HeldOutputs
+from tests.campaigns.simulation.histories import Histories
+from tests.campaigns.simulation.large_cuts import LargeCuts
+from tests.campaigns.simulation.named_cuts import NamedCuts
+from tests.campaigns.simulation.overtaken_tables import OvertakenTables
+from tests.campaigns.simulation.partition_times import PartitionTimes
+from tests.campaigns.simulation.pauses import Pauses
+from tests.campaigns.simulation.refused_results import RefusedResults
+from tests.campaigns.simulation.reshards import Reshards
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.slow_functions import SlowFunctions
+from tests.campaigns.simulation.slow_replay import SlowReplay
+from tests.campaigns.simulation.stale_copies import StaleCopies
+from tests.campaigns.simulation.standbys import Standbys
+from tests.campaigns.simulation.unanswered import Unanswered
+
+#: of everything, as a seed draws it: the kind of which the most are run
+DRAWN = "drawn"
+
+
+class Story(NamedTuple):
+    """One kind; ``faults`` are those that it must not do without."""
+
+    make: Callable[[int], Schedule]
+    faults: Sequence[str] = ()
+
+
+STORIES = {
+    DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
+    "directory_claims": Story(DirectoryClaims.of),
+    "directories": Story(Directories.of),
+    "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
+    "damaged_blocks": Story(DamagedBlocks.of),
+    "dead_letters": Story(DeadLetters.of),
+    "dead_owner": Story(DeadOwner.of),
+    "foreign_keys": Story(ForeignKeys.of),
+    "held_outputs": Story(HeldOutputs.of),
+    "histories": Story(Histories.of),
+    "large_cuts": Story(LargeCuts.of),
+    "named_cuts": Story(NamedCuts.of),
+    "overtaken_tables": Story(OvertakenTables.of),
+    "partition_times": Story(PartitionTimes.of),
+    "pauses": Story(Pauses.of),
+    "refused_results": Story(RefusedResults.of),
+    "reshards": Story(Reshards.of),
+    "slow_functions": Story(SlowFunctions.of),
+    "slow_replay": Story(SlowReplay.of),
+    "stale_copies": Story(StaleCopies.of),
+    "standbys": Story(Standbys.of),
+    "unanswered": Story(Unanswered.of),
+}

@@ -1,1 +1,0 @@
-"""A store filled from a parquet file of a million rows; ``python -m tests.filling``."""
