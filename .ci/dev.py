@@ -54,6 +54,7 @@ HOUSE_TESTS = (
     "tests/test_readme.py",
     "tests/test_packages.py",
     "tests/test_tidy.py",
+    "tests/test_words.py",
     "tests/unit/logstate/kafka/test_forbidden_calls.py",
     "tests/unit/topology/dsl/test_documentation.py",
     "tests/unit/docker",

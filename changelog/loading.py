@@ -27,11 +27,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend
-from logstate.changelog.rows.row_codec import timestamped_row_with_headers
+from logstate.changelog.rows.row_codec import PLAIN_ROW, TIMESTAMPED_ROW, RowFormat
 from logstate.changelog.rows.rows import Rows
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.records import FetchedRecord
 from logstate.contracts.stores import StoreSpec
 
@@ -49,11 +51,13 @@ def row_maker(spec: StoreSpec) -> RowMaker | None:
     Those are stores that learn from a replay (clocks, bounds, buffers), and those whose changelog
     is a topic of somebody else, with records that were skipped.
     """
-    if spec.source_topic is not None or not spec.traits.is_bulk_loadable:
+    kind = kind_of(spec)
+    if spec.source_topic is not None or not kind.are_rows_records:
         return None
-    if not spec.traits.is_timestamped:
+    row_format = kind.row_format(spec)
+    if row_format is PLAIN_ROW:
         return _plain
-    return _with_headers if spec.with_headers else _timestamped
+    return _timestamped if row_format is TIMESTAMPED_ROW else partial(_encoded, row_format)
 
 
 def _plain(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
@@ -72,12 +76,12 @@ def _timestamped(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows
     }
 
 
-def _with_headers(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
-    value: Any
+def _encoded(row_format: RowFormat, records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
+    new_row, value = row_format.encode, None
     return {
         prefix + record.key(): None
         if (value := record.value()) is None
-        else timestamped_row_with_headers(value, max(record.timestamp()[1], 0), record.headers())
+        else new_row(value, max(record.timestamp()[1], 0), record.headers())
         for record in records
     }
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from logstate.changelog.rows.rows import Rows
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec
 
 PREFIX = "rows:"
-_KINDS = frozenset({"key_value", "timestamped_key_value"})
 #: so many rows are counted at a start, in about a second
 _COUNTED_MAX = 1_000_000
 
@@ -27,7 +27,7 @@ def is_counted(spec: StoreSpec) -> bool:
     Rows of windows expire without a record, those of versions and buffers are more than a key, and
     a source topic has records of others.
     """
-    return spec.is_logged and spec.source_topic is None and spec.kind in _KINDS
+    return spec.is_logged and spec.source_topic is None and kind_of(spec).are_rows_records
 
 
 def count_rows(

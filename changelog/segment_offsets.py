@@ -25,6 +25,7 @@ from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.segments import SEGMENT_BYTES
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.stores import StoreSpec
 
 
@@ -88,7 +89,7 @@ class NeededRecords:
         """Begin with a logged store; one on disk continues with the offsets in its metadata."""
         if spec.source_topic is not None:
             self._reads_source.add(spec.name)
-        elif spec.traits.is_segmented:
+        elif kind_of(spec).is_segmented:
             known = None if in_memory else self._meta.segment_offsets.get(spec.name)
             self._segments[spec.name] = SegmentOffsets(known)
 

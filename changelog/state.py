@@ -37,10 +37,8 @@ from logstate.changelog.rows.segments import SegmentClock
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.segment_offsets import NeededRecords
 from logstate.changelog.stored_meta import prefix_of, read_meta
-from logstate.changelog.stores.kinds import Store, build_store
-from logstate.changelog.stores.session import TaskSessionStore
-from logstate.changelog.stores.versioned import TaskVersionedStore
-from logstate.changelog.stores.window import TaskWindowStore
+from logstate.changelog.stores.kinds import build_store, kind_of
+from logstate.changelog.stores.store_kind import Store
 from logstate.changelog.task_lock import TaskLock
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.contracts.processing import TaskContext, TimeCell
@@ -125,10 +123,12 @@ class TaskState:
             self._needed.open(spec, in_memory=is_memory)
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
-        store = self.stores[spec.name] = build_store(spec, rows, writes, self._context)
-        if isinstance(store, TaskWindowStore | TaskSessionStore):
+        kind = kind_of(spec)
+        store = build_store(spec, rows, writes, self._context)
+        self.stores[spec.name] = store
+        if kind.is_segmented:
             self._expiring[spec.name] = store.segments
-        elif isinstance(store, TaskVersionedStore):
+        elif kind.is_versioned:
             self._row_clocks[spec.name] = cell = store.restored.cell
             cell.time = self.meta.clocks.get(spec.name, -1)
 

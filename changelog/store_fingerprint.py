@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from logstate.changelog.rows.segments import segment_interval_ms
-from logstate.changelog.stores.versioned_reads import versioned_segment_interval_ms
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.compatibility import SpecChange, Verdict, worst
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.compatibility import serde_changes
@@ -69,18 +68,12 @@ _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
 _OFTEN_UNKNOWN: Final = ("advance_ms", "gap_ms")
 _TIMES: Final = ("retention_ms", "history_ms")
 _LAYOUTS: Final = ("segment_interval_ms", "keep_at_retention", "layout")
-#: of the local rows, where they are not as at first: sessions by time (KIND, keep_at_retention)
-_LATER_LAYOUTS: Final = {("session", True): 2}
 _FIRST_LAYOUT: Final = 1
 
 
 def fingerprint(spec: StoreSpec) -> dict[str, Any]:
     """Return everything that the bytes of a store depend on."""
-    interval_ms: int | None = None
-    if spec.traits.is_segmented:
-        interval_ms = segment_interval_ms(spec)
-    elif spec.traits.is_versioned:
-        interval_ms = versioned_segment_interval_ms(spec)
+    kind = kind_of(spec)
     return {
         "kind": spec.kind,
         "row_format": ROW_FORMAT,
@@ -91,14 +84,14 @@ def fingerprint(spec: StoreSpec) -> dict[str, Any]:
         "gap_ms": spec.gap_ms,
         "retention_ms": spec.retention_ms,
         "history_ms": spec.history_ms,
-        "segment_interval_ms": interval_ms,
+        "segment_interval_ms": kind.segment_interval_ms(spec),
         "grace_ms": spec.grace_ms,
         "capacity": spec.capacity,
         "retain_duplicates": spec.retain_duplicates,
         "with_headers": spec.with_headers,
         "logs_headers": spec.logs_headers,
         "keep_at_retention": spec.keep_at_retention,
-        "layout": _LATER_LAYOUTS.get((spec.kind, spec.keep_at_retention), _FIRST_LAYOUT),
+        "layout": kind.local_layout(spec),
         "in_memory": spec.in_memory,
         "is_logged": spec.is_logged,
     }

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from logstate.contracts.changelog_keys import WINDOWED
 from logstate.contracts.errors import UNDECODABLE, ConfigError, RestoreError
-from logstate.contracts.formats import WINDOWED
 from logstate.contracts.topic_names import (
     PARTITIONS_MAX,
     TOPIC_NAME_PATTERN,

@@ -63,6 +63,7 @@ CHANGELOG = {
         "changelog",
         "changelog/cuts",
         "changelog/reading",
+        "changelog/stores",
         "logstate/admin",
         *(LEAVES - {"logstate/metrics"}),
     },
@@ -88,6 +89,7 @@ PACKAGES: dict[str, set[str]] = {
     "logstate/worker": BELOW_APP - {"logstate/worker", "logstate/kafka"},
     "logstate/directory": set(),
     "logstate/http": {
+        "changelog/stores",
         "logstate/directory",
         "logstate/metrics",
         "logstate/queries",

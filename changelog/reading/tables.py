@@ -27,6 +27,7 @@ Arrow columns it builds are exactly those of ``arrow_schema``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -34,12 +35,6 @@ import pyarrow.compute as pc
 
 from logstate.changelog.reading import faust_keys
 from logstate.changelog.reading.blocks import HEADERS, Block, FrameHeaders, numbers
-from logstate.changelog.reading.buffer_rows import (
-    buffer_times,
-    record_times,
-    side_values,
-    waiting_values,
-)
 from logstate.changelog.reading.column_parts import (
     BINARY,
     BOOLEAN,
@@ -51,31 +46,27 @@ from logstate.changelog.reading.column_parts import (
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.trimmed_windows import interval_ms_of
 from logstate.changelog.reading.types import ColumnType, column_type
+from logstate.changelog.stores.kinds import kind_of
+from logstate.changelog.stores.store_kind import RowColumn
 from logstate.contracts.changelog_keys import (
     MAX_TIME_MS,
-    SESSION_TAIL_BYTES,
+    PLAIN,
     START_BYTES,
-    TAIL_BYTES,
-    WINDOW_TAIL_BYTES,
-    expiry_time,
+    WINDOW,
+    WINDOWED,
     history_ms_of,
-    inner_key,
-    layout_of,
-    oldest_shown,
 )
 from logstate.contracts.errors import DeserializationError
-from logstate.contracts.formats import WINDOWED
-from logstate.contracts.stores import traits_of
 
 # Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
 _MIN_TIME_MS = -62_135_596_800_000
 _MAX_TIME_MS = 253_402_300_799_999
 #: the column of changes that contains the key's bytes in the changelog, including the window
 KEY_BYTES = "_key"
+#: Arrow refuses a slice without an end that begins behind the first byte
+_KEY_BYTES_MAX = 2**31 - 1
 #: formats of which two keys that differ in their bytes differ in their columns
 _ONE_FORM_EACH = frozenset({"string", "int64", "int32", "bytes", "boolean"})
-#: rows that are shown as the store lays them out
-_OPAQUE = frozenset({"opaque", "queued"})
 
 Fill = Callable[[Block], pa.Array]
 Times = Callable[[pa.Array], pa.Array]
@@ -111,9 +102,8 @@ class StoreTable:
         registry: Mapping[str, str] | None = None,
         value_serde: str | None = None,
     ) -> None:
-        self.kind = str(entry["kind"])
-        self._traits = traits_of(self.kind)
-        self.is_versioned = self._traits.is_versioned
+        kind = kind_of(entry)
+        self.is_versioned = kind.is_versioned
         self.history_ms = history_ms_of(entry)
         """Versioned stores: how far back of stream time a version may begin when it is written."""
         self._are_times_integers = are_times_integers
@@ -122,29 +112,34 @@ class StoreTable:
         self.frames = FrameHeaders(
             *(side and side.get("frame_header") for side in (entry.get("key"), value))
         )
-        self._layout = _layout(self.kind, key)
+        self._is_raw = kind.row_columns == ()
+        self._layout = PLAIN if self._is_raw else kind.layout_of(key)
         if key is not None and key["format"] in WINDOWED:
             self._size_ms = key.get("window_size_ms") or self._size_ms
             key = key["inner"]
-        if self._layout in _OPAQUE:
+        if self._is_raw:
             key = value = None
-        self._sides = [
-            (name, side, column_type(value.get(name), registry))
-            for name, side in (("left", 1), ("right", 0))
-            if self._layout == "sided" and value is not None
+        self._row_columns = [
+            (one, column_type(value.get(one.part) if one.part and value else value, registry))
+            for one in kind.row_columns or ()
+            if value is not None or one.part is None
         ]
-        self.name = str(entry.get("name", self.kind))
+        self._has_value = not kind.row_columns
+        self.name = str(entry.get("name", kind.name))
         self.key_format = str(key["format"]) if key is not None else "bytes"
         self.key_type: ColumnType = column_type(key, registry)
         self.value_type: ColumnType = column_type(value, registry, value_serde)
-        self._has_duplicates = self._layout == "window" and bool(entry.get("retain_duplicates"))
-        self._oldest = oldest_shown(entry, self._layout)
+        self._has_duplicates = (
+            bool(entry.get("retain_duplicates")) and self._layout.sequence_at is not None
+        )
+        self._oldest = kind.oldest_shown(entry)
         self.changes_within_ms: int | None = self.history_ms if self.is_versioned else None
         """How far behind the newest row the store lets a row change; None: without a limit."""
         if self._oldest is not None:
             # A hidden row may be in a segment that is not expired, and be put again.
             self.changes_within_ms = interval_ms_of(entry) - self._oldest
-        self.has_windows = self._layout not in {"plain", "faust", *_OPAQUE}
+        self._is_of_faust = self._layout is PLAIN and self.key_format == faust_keys.WINDOWED
+        self.has_windows = bool(self._layout.head_bytes or self._layout.tail_bytes)
         """Whether changelog keys are more than the key."""
 
     def batch_columns(self, *, with_tombstones: bool, with_meta: bool) -> list[Column]:
@@ -179,8 +174,9 @@ class StoreTable:
         """Without the windows that the store hides at a stream time; its log may have them yet."""
         if self._oldest is None:
             return block
-        times = (_session_ends if self._layout == "session" else _store_starts)(block.keys)
-        return block.filter(pc.greater_equal(times, clock_ms + self._oldest))
+        at = self._layout.end_at or self._layout.start_at
+        assert at is not None
+        return block.filter(pc.greater_equal(_times(at)(block.keys), clock_ms + self._oldest))
 
     @property
     def has_key_bytes(self) -> bool:
@@ -190,7 +186,8 @@ class StoreTable:
         an instant in two time zones, a field that is absent or null, and two schemas of a registry
         are different keys that may be shown the same.
         """
-        return self.key_format not in _ONE_FORM_EACH and self._layout not in {"sided", *_OPAQUE}
+        is_bytes = self._is_raw or bool(self._layout.head_bytes)
+        return self.key_format not in _ONE_FORM_EACH and not is_bytes
 
     @property
     def expires(self) -> bool:
@@ -200,7 +197,7 @@ class StoreTable:
     @property
     def shows_placed_keys(self) -> bool:
         """Whether the column ``key`` is what a partitioner saw: a buffer shows its whole rows'."""
-        return self._layout not in _OPAQUE
+        return not self._is_raw
 
     @property
     def writes_keys_once(self) -> bool:
@@ -209,7 +206,7 @@ class StoreTable:
 
     def expiry_time(self, key: bytes) -> int:
         """The time of a row by which it expires, where rows do."""
-        return expiry_time(self._layout, key)
+        return self._layout.expiry_time(key)
 
     def oldest_shown(self, clock_ms: int) -> int:
         """The oldest time of a row that is shown at a stream time, where rows expire."""
@@ -217,11 +214,12 @@ class StoreTable:
 
     def inner_key(self, key: bytes) -> bytes:
         """The key without its window."""
-        return key if self._layout in _OPAQUE else inner_key(self._layout, key)
+        return self._layout.inner_key(key)
 
     def _key_columns(self) -> list[Column]:
         columns = [_decoded(self.name, "key", self.key_type, self._inner_keys)]
-        if self._layout == "sided":
+        if self._layout.record_time_at is not None:
+            record_times = _times(self._layout.record_time_at)
             return [*columns, self._time_column("record_time", lambda b: record_times(b.keys))]
         found = self._window_times()
         if found is None:
@@ -236,14 +234,12 @@ class StoreTable:
         return columns
 
     def _window_times(self) -> tuple[Times, Times] | None:
-        if self._layout == "session":
-            return _session_starts, _session_ends
-        if self._layout == "faust":
+        if self._is_of_faust:
             return _faust_times(0), _faust_times(1)
-        if self._layout not in {"window", "windowed"}:
+        if self._layout.start_at is None:
             return None
-        starts = _store_starts if self._layout == "window" else _topic_starts
-        return starts, self._ends_after(starts)
+        starts, end_at = _times(self._layout.start_at), self._layout.end_at
+        return starts, self._ends_after(starts) if end_at is None else _times(end_at)
 
     def _ends_after(self, starts: Times) -> Times:
         size_ms = self._size_ms
@@ -253,29 +249,32 @@ class StoreTable:
         return lambda keys: pc.add(pc.min_element_wise(starts(keys), latest), size_ms)
 
     def _inner_keys(self, block: Block) -> pa.Array:
-        if self._layout == "sided":
-            return pa.array(map(self.inner_key, block.keys.to_pylist()), pa.binary())
         if not self.has_windows:
             return block.keys
-        return pc.binary_slice(block.keys, 0, -TAIL_BYTES[self._layout])
+        head, tail = self._layout.head_bytes, self._layout.tail_bytes
+        return pc.binary_slice(block.keys, head, -tail or _KEY_BYTES_MAX)
 
     def _value_columns(self) -> list[Column]:
-        if self._layout == "sided":
-            return [self._side_column(*each) for each in self._sides]
-        if self._traits.holds != "updates":
+        if self._has_value:
             return [_decoded(self.name, "value", self.value_type, lambda block: block.values)]
-        return [
-            _decoded(
-                self.name, "value", self.value_type, lambda block: waiting_values(block.values)
-            ),
-            self._time_column("buffer_time", lambda block: buffer_times(block.values)),
-        ]
+        return [self._row_column(*each) for each in self._row_columns]
 
-    def _side_column(self, name: str, side: int, kind: ColumnType) -> Column:
-        def fill(block: Block) -> pa.Array:
-            return side_values(block.keys, block.values, side, kind.fill, self.name)
+    def _row_column(self, column: RowColumn, kind: ColumnType) -> Column:
+        def found(block: Block) -> list[Any]:
+            pairs = zip(block.keys.to_pylist(), block.values.to_pylist(), strict=True)
+            of, store = column.of, self.name
+            return [None if row is None else of(key, row, store) for key, row in pairs]
 
-        return Column(name, pa.list_(pa.field("element", kind.arrow)), fill)
+        if column.holds == "value":
+            return _decoded(
+                self.name, column.name, kind, lambda block: pa.array(found(block), BINARY)
+            )
+        if column.holds == "time":
+            return self._time_column(column.name, lambda block: pa.array(found(block), LONG))
+        if column.holds == "integer":
+            return Column(column.name, LONG, lambda block: pa.array(found(block), LONG))
+        of_list = pa.list_(pa.field("element", kind.arrow))
+        return Column(column.name, of_list, lambda block: _lists(found(block), kind.fill))
 
     def _coordinates(self) -> list[Column]:
         return [
@@ -306,30 +305,22 @@ def table_of(options: SourceOptions, entry: Mapping[str, Any]) -> StoreTable:
     )
 
 
-def _layout(kind: str, key: Mapping[str, Any] | None) -> str:
-    key_format = (key or {}).get("format", "")
-    layout = layout_of(kind, key_format, of_buffers=True)
-    return "faust" if layout == "plain" and key_format == faust_keys.WINDOWED else layout
-
-
-def _session_ends(keys: pa.Array) -> pa.Array:
-    return numbers(pc.binary_slice(keys, -SESSION_TAIL_BYTES, -START_BYTES), LONG)
-
-
-def _session_starts(keys: pa.Array) -> pa.Array:
-    return numbers(pc.binary_slice(keys, -START_BYTES, None), LONG)
-
-
-_topic_starts = _session_starts
-
-
-def _store_starts(keys: pa.Array) -> pa.Array:
-    tail = START_BYTES - WINDOW_TAIL_BYTES
-    return numbers(pc.binary_slice(keys, -WINDOW_TAIL_BYTES, tail), LONG)
+def _times(at: int) -> Times:
+    """Return the reader of the times at a position of keys."""
+    return lambda keys: numbers(pc.binary_slice(keys, at, at + START_BYTES or None), LONG)
 
 
 def _sequences(keys: pa.Array) -> pa.Array:
-    return numbers(pc.binary_slice(keys, START_BYTES - WINDOW_TAIL_BYTES, None), INTEGER)
+    return numbers(pc.binary_slice(keys, WINDOW.sequence_at, None), INTEGER)
+
+
+def _lists(rows: list[list[bytes] | None], fill: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Return lists of values that ``fill`` decodes; null where there is no list."""
+    items = fill(pa.array(chain.from_iterable(each or () for each in rows), BINARY))
+    *starts, end = accumulate((len(each or ()) for each in rows), initial=0)
+    marked = [None if each is None else at for each, at in zip(rows, starts, strict=True)]
+    kind = pa.list_(pa.field("element", items.type))
+    return pa.ListArray.from_arrays(pa.array([*marked, end], INTEGER), items, type=kind)
 
 
 def _faust_times(place: int) -> Times:

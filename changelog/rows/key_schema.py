@@ -60,25 +60,27 @@ class KeySchema(NamedTuple):
         return first, self.key_of(pair[0]), self.memory_sign * second
 
 
-def key_schema(spec: StoreSpec) -> KeySchema:
-    """The schema of a window or session store.
+# A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka Streams'
+# memory store of windows lets it move the clock even then, that of sessions never.
 
-    A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka Streams'
-    memory store of windows lets it move the clock even then, that of sessions never.
-    """
-    in_memory, is_final = spec.in_memory, spec.keep_at_retention
-    if spec.kind == "session":
-        return KeySchema(
-            pack_session_tail,
-            session_times,
-            SESSION_TAIL_BYTES,
-            SESSION_TAIL_BYTES,
-            lambda key, end_ms, start_ms: tuple.__new__(Windowed, (key, start_ms, end_ms)),
-            -1,
-            has_parts=not is_final,  # final results are read beyond the retention
-            keeps_edge=False,
-            counts_none=not in_memory,
-        )
+
+def session_schema(spec: StoreSpec) -> KeySchema:
+    """The schema of a session store."""
+    return KeySchema(
+        pack_session_tail,
+        session_times,
+        SESSION_TAIL_BYTES,
+        SESSION_TAIL_BYTES,
+        lambda key, end_ms, start_ms: tuple.__new__(Windowed, (key, start_ms, end_ms)),
+        -1,
+        has_parts=not spec.keep_at_retention,  # final results are read beyond the retention
+        keeps_edge=False,
+        counts_none=not spec.in_memory,
+    )
+
+
+def window_schema(spec: StoreSpec) -> KeySchema:
+    """The schema of a window store."""
     size_ms, window_end = spec.window_size_ms or 0, spec.window_end
 
     def window(key: Any, start_ms: int, _sequence: int) -> Windowed[Any]:
@@ -95,8 +97,8 @@ def key_schema(spec: StoreSpec) -> KeySchema:
         window,
         1,
         has_parts=True,
-        keeps_edge=is_final and not in_memory,
-        counts_none=in_memory or not spec.retain_duplicates,
+        keeps_edge=spec.keep_at_retention and not spec.in_memory,
+        counts_none=spec.in_memory or not spec.retain_duplicates,
     )
 
 

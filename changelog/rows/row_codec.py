@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
 from logstate.changelog.rows.serialization_errors import naming_store
@@ -36,6 +36,19 @@ _TIMESTAMP = struct.Struct(">q")
 _NO_HEADERS = _COUNT.pack(0)
 
 
+class RowFormat(NamedTuple):
+    """What a row holds in addition to its value; each kind of store has its formats."""
+
+    #: (value, timestamp, headers) -> row
+    encode: Callable[[bytes, int, Headers], bytes]
+    #: row -> value
+    value_of: Callable[[bytes], bytes]
+    #: the store's decoder of values -> the decoder of rows, to what users of the store see
+    row_decoder: Callable[[Callable[[bytes], Any]], Callable[[bytes], Any]]
+    has_timestamp: bool = False
+    has_headers: bool = False
+
+
 class RowCodec(NamedTuple):
     """The functions of one store; ``decode_row`` gives what its users see."""
 
@@ -50,6 +63,7 @@ class RowCodec(NamedTuple):
     decode_value: Callable[[bytes], Any]
     decode_row: Callable[[bytes], Any]
     key_bounds: Callable[[Any, Any], Bounds]
+    row_format: RowFormat
 
     def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
         """Return a test whether a serialized key is between two keys, inclusive; None = open."""
@@ -66,17 +80,11 @@ def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
     return context.topic_name(changelog_name(spec.name), is_internal=True)
 
 
-def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
+def row_codec(spec: StoreSpec, topic: str, row_format: RowFormat) -> RowCodec:
     """Bind the serdes of a store for ``topic``."""
     decode_value = spec.value.deserializer(topic, False)
     if spec.value_format["format"] not in SCALARS:
         decode_value = _naming_the_store(decode_value, spec.name)
-    if spec.traits.is_timestamped:
-        decode_row = _timestamped_decoder(decode_value, with_headers=spec.with_headers)
-    elif spec.kind == "session" and spec.with_headers:
-        decode_row = _after_headers(decode_value)
-    else:
-        decode_row = decode_value
     encode_key = spec.key.serializer(topic, True)
     raw_key = naming_store(spec.name, encode_key)
 
@@ -92,8 +100,9 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
         spec.key.deserializer(topic, True),
         spec.value.serializer(topic, False),
         decode_value,
-        decode_row,
+        row_format.row_decoder(decode_value),
         key_bounds(spec, raw_key),
+        row_format,
     )
 
 
@@ -116,21 +125,10 @@ def _naming_the_store(decode_value: Deserializer[Any], store: str) -> Deserializ
     return decode
 
 
-def _timestamped_decoder(
-    decode_value: Callable[[bytes], Any], *, with_headers: bool
-) -> Callable[[bytes], Any]:
+def _timestamped_decoder(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     unpack_timestamp = _TIMESTAMP.unpack_from
     # Half the time of calling the class: a named tuple's own constructor is a Python function.
     new = tuple.__new__
-
-    if with_headers:
-
-        def decode_with_headers(row: bytes) -> Any:
-            headers, start = decode_headers(row, 8)
-            fields = (decode_value(row[start:]), unpack_timestamp(row)[0], headers)
-            return new(ValueAndTimestamp, fields)
-
-        return decode_with_headers
 
     def decode(row: bytes) -> Any:
         return new(ValueAndTimestamp, (decode_value(row[8:]), unpack_timestamp(row)[0], None))
@@ -138,11 +136,19 @@ def _timestamped_decoder(
     return decode
 
 
-def _after_headers(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _decoder_with_headers(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    unpack_timestamp, new = _TIMESTAMP.unpack_from, tuple.__new__
+
     def decode(row: bytes) -> Any:
-        return decode_value(row[decode_headers(row, 0)[1] :])
+        headers, start = decode_headers(row, 8)
+        fields = (decode_value(row[start:]), unpack_timestamp(row)[0], headers)
+        return new(ValueAndTimestamp, fields)
 
     return decode
+
+
+def _decoder_after_headers(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    return lambda row: decode_value(row[decode_headers(row, 0)[1] :])
 
 
 def timestamped_row(value: bytes, timestamp: int, _headers: Headers = None) -> bytes:
@@ -150,19 +156,8 @@ def timestamped_row(value: bytes, timestamp: int, _headers: Headers = None) -> b
     return _TIMESTAMP.pack(timestamp) + value
 
 
-def timestamped_row_with_headers(value: bytes, timestamp: int, headers: Headers) -> bytes:
-    """The row of a timestamped store that keeps headers."""
+def _row_with_headers(value: bytes, timestamp: int, headers: Headers) -> bytes:
     return _TIMESTAMP.pack(timestamp) + encode_headers(headers) + value
-
-
-def new_row_of(spec: StoreSpec) -> Callable[[bytes, int, Headers], bytes]:
-    """Return the function by which a timestamped store encodes its rows."""
-    return timestamped_row_with_headers if spec.with_headers else timestamped_row
-
-
-def value_of(row: bytes, *, with_headers: bool) -> bytes:
-    """The value in a row of a timestamped store."""
-    return row[decode_headers(row, 8)[1] :] if with_headers else row[8:]
 
 
 def encode_headers(headers: Headers) -> bytes:
@@ -199,3 +194,27 @@ def decode_headers(row: bytes, offset: int) -> tuple[Headers, int]:
         offset += max(length, 0)
         headers.append((name, value))
     return headers, offset
+
+
+#: of rows without and with headers
+RowFormats: TypeAlias = tuple[RowFormat, RowFormat]
+
+PLAIN_ROW: Final = RowFormat(lambda value, *_: value, lambda row: row, lambda decode: decode)
+TIMESTAMPED_ROW: Final = RowFormat(
+    timestamped_row, lambda row: row[8:], _timestamped_decoder, has_timestamp=True
+)
+TIMESTAMPED_ROW_WITH_HEADERS: Final = RowFormat(
+    _row_with_headers,
+    lambda row: row[decode_headers(row, 8)[1] :],
+    _decoder_with_headers,
+    has_timestamp=True,
+    has_headers=True,
+)
+ROW_WITH_HEADERS: Final = RowFormat(
+    lambda value, _, headers: encode_headers(headers) + value,
+    lambda row: row[decode_headers(row, 0)[1] :],
+    _decoder_after_headers,
+    has_headers=True,
+)
+PLAIN_ROWS: Final[RowFormats] = PLAIN_ROW, PLAIN_ROW
+TIMESTAMPED_ROWS: Final[RowFormats] = TIMESTAMPED_ROW, TIMESTAMPED_ROW_WITH_HEADERS

@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from logstate.changelog.rows.row_codec import (
-    RowCodec,
-    encode_headers,
-    new_row_of,
-    timestamped_row,
-    timestamped_row_with_headers,
-)
+from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.serialization_errors import value_serialization_error
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
@@ -41,8 +35,9 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
     Values of a session store with headers are put with their headers, as a pair.
     """
     encode_value, store = codec.encode_value, codec.store
+    new_row, _, _, has_timestamp, has_headers = codec.row_format
     new = tuple.__new__
-    if spec.kind == "session" and spec.with_headers:
+    if has_headers and not has_timestamp:
 
         def encode_session(value: Any) -> EncodedRow:
             if value is None:
@@ -52,10 +47,11 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
                 data = encode_value(value)
             except Exception as error:  # noqa: BLE001  serdes raise anything
                 raise value_serialization_error(store, error) from error.__cause__
-            return EncodedRow(encode_headers(headers) + data, data, context.timestamp, headers)
+            timestamp = context.timestamp
+            return EncodedRow(new_row(data, timestamp, headers), data, timestamp, headers)
 
         return encode_session
-    if not spec.traits.is_timestamped:
+    if not has_timestamp:
         logs_headers = spec.logs_headers
 
         def encode_plain(value: Any) -> EncodedRow:
@@ -67,27 +63,16 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
             return new(EncodedRow, (data, data, context.timestamp, headers))
 
         return encode_plain
-    new_row, with_headers = new_row_of(spec), spec.with_headers
 
     def encode(value: Any) -> EncodedRow:
         if value is None or value[0] is None:
-            headers = context.headers if with_headers else None
+            headers = context.headers if has_headers else None
             return EncodedRow(None, None, context.timestamp, headers)
         try:
             data = encode_value(value[0])
         except Exception as error:  # noqa: BLE001
             raise value_serialization_error(store, error) from error.__cause__
-        timestamp, headers = value[1], value[2] if with_headers else None
+        timestamp, headers = value[1], value[2] if has_headers else None
         return new(EncodedRow, (new_row(data, timestamp, headers), data, timestamp, headers))
 
     return encode
-
-
-def restored_row(spec: StoreSpec, value: bytes, timestamp: int | None, headers: Headers) -> bytes:
-    """Return the row of a changelog record that is not a deletion."""
-    if not spec.traits.is_timestamped:
-        has_headers = spec.kind == "session" and spec.with_headers
-        return encode_headers(headers) + value if has_headers else value
-    if spec.with_headers:
-        return timestamped_row_with_headers(value, timestamp or 0, headers)
-    return timestamped_row(value, timestamp or 0)

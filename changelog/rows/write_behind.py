@@ -31,7 +31,7 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
-from logstate.changelog.rows.row_codec import RowCodec, new_row_of
+from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import RowCache, drop_some
 from logstate.changelog.rows.serialization_errors import value_serialization_error
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
@@ -160,7 +160,6 @@ class WriteBehind(RowCache):
         self._codec = codec
         self._put_rows, self._log_all = put_rows, writes.add_all
         self._log_key_at = log_key_at
-        self._new_row = new_row_of(spec)
         self._encode_deferred = deferred_encoder(codec, spec.value)
         self._type: type[Any] | None = None
         self._condition, self._keep = "False", ""
@@ -255,7 +254,7 @@ class WriteBehind(RowCache):
         if not self.row_keys:
             return
         rows, encoded, log_key_at = self.rows, self.encoded, self._log_key_at
-        encode_value, new_row = self._encode_deferred, self._new_row
+        encode_value, new_row = self._encode_deferred, self._codec.row_format.encode
         put: dict[bytes, bytes | None] = {}
         logged: dict[bytes, LoggedFields] = {}
         for place, row_key in self.row_keys.items():

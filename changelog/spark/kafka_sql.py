@@ -27,10 +27,10 @@ from logstate.changelog.reading.changelog_source import find_source
 from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import SourceOptions, parse_options
 from logstate.changelog.spark.json_expressions import json_expression
-from logstate.contracts.changelog_keys import TAIL_BYTES, history_ms_of, layout_of, oldest_shown
+from logstate.changelog.stores.kinds import kind_of
+from logstate.contracts.changelog_keys import KeyLayout, history_ms_of
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.stores import traits_of
 
 #: the Scala version of Spark's jars
 SCALA = "2.13"
@@ -108,15 +108,16 @@ def row_expressions(entry: Mapping[str, Any]) -> list[str]:
 
     Raises ConfigError for a store whose rows only the library decodes.
     """
-    layout = layout_of(str(entry["kind"]), str((entry.get("key") or {}).get("format", "")))
-    if layout == "opaque" or entry.get("retain_duplicates"):
+    kind = kind_of(entry)
+    if kind.row_columns is not None or entry.get("retain_duplicates"):
         raise ConfigError(
             f"store {entry.get('name')!r} is a {entry['kind']} store, whose rows no SQL expression"
             ' decodes; read it with format("logstate")'
         )
     key = entry.get("key") or {"format": "bytes"}
-    tail = TAIL_BYTES.get(layout, 0)
-    raw = f"substring(key, 1, length(key) - {tail})" if tail else "key"
+    layout = kind.layout_of(entry.get("key"))
+    head, added = layout.head_bytes, layout.head_bytes + layout.tail_bytes
+    raw = f"substring(key, {head + 1}, length(key) - {added})" if added else "key"
     size_ms = key.get("window_size_ms") or entry.get("window_size_ms")
     return [
         f"{decoded(key.get('inner', key), raw)} as key",
@@ -125,13 +126,13 @@ def row_expressions(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _window_expressions(layout: str, size_ms: int | None) -> list[str]:
-    if layout not in TAIL_BYTES:
+def _window_expressions(layout: KeyLayout, size_ms: int | None) -> list[str]:
+    if layout.start_at is None:
         return []
-    start_at = 7 if layout == "session" else TAIL_BYTES[layout] - 1
-    start_ms = _int64(f"substring(key, length(key) - {start_at}, 8)")
-    if layout == "session":
-        end = f"timestamp_millis({_int64('substring(key, length(key) - 15, 8)')})"
+    start_ms = _int64(f"substring(key, length(key) - {-layout.start_at - 1}, 8)")
+    if layout.end_at is not None:
+        end_ms = _int64(f"substring(key, length(key) - {-layout.end_at - 1}, 8)")
+        end = f"timestamp_millis({end_ms})"
     else:
         end = "null" if size_ms is None else f"timestamp_millis({start_ms} + {size_ms})"
     return [
@@ -155,11 +156,11 @@ def decoded(description: Mapping[str, Any] | None, column: str) -> str:
 
 def hidden_rows(entry: Mapping[str, Any], clocks: Mapping[int, int]) -> str | None:
     """Return the condition for expired rows, which the store hides; None if it hides none."""
-    layout = layout_of(str(entry["kind"]), str((entry.get("key") or {}).get("format", "")))
-    oldest = oldest_shown(entry, layout)
+    kind = kind_of(entry)
+    oldest = kind.oldest_shown(entry)
     if oldest is None or not clocks:
         return None
-    time = "window_end" if layout == "session" else "window_start"
+    time = "window_start" if kind.key_layout.end_at is None else "window_end"
     cases = " ".join(f"when {n} then {clock + oldest}L" for n, clock in sorted(clocks.items()))
     return f"unix_millis({time}) < case _partition {cases} end"
 
@@ -171,7 +172,7 @@ def newest_rows(
     time = "greatest(timestamp, timestamp_millis(0)) as timestamp"  # time 0 is stored as -1
     columns = [f"{stored_key(entry)} as key", "value", "partition", "offset", time]
     stored = records.selectExpr(*columns)
-    if traits_of(str(entry["kind"])).is_versioned:
+    if kind_of(entry).is_versioned:
         return _versions(stored, expressions, history_ms_of(entry))
     newest = (
         stored.groupBy("key", "partition")

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from logstate.changelog.rows.row_codec import row_codec, serde_topic
+from logstate.changelog.rows.row_codec import PLAIN_ROWS, row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.suppress_values import BufferedUpdate, decode_update, encode_update
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite, next_number
+from logstate.changelog.stores.store_kind import StoreKind
+from logstate.contracts.changelog_keys import KeyLayout
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -30,6 +32,8 @@ from logstate.contracts.stores import StoreSpec
 
 class LoggedRows:
     """Row and changelog record are the same bytes."""
+
+    row_formats = PLAIN_ROWS
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -87,7 +91,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
     ) -> None:
         super().__init__(spec, rows, writes, context)
         self._grace_ms = spec.grace_ms or 0
-        self._codec = row_codec(spec, serde_topic(spec, context))
+        self._codec = row_codec(spec, serde_topic(spec, context), self.row_formats[0])
         self._observed = context.time_cell(f"store:{spec.name}")
         self._sequence = context.time_cell(f"sequence:{spec.name}")
         #: -1 where it is not known
@@ -167,3 +171,10 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
             if value is not None:
                 self._sequence.time = _SEQUENCE.unpack(key[-_SEQUENCE.size :])[0]
         self._earliest.time = -1
+
+
+JOIN_BUFFER: Final = StoreKind(
+    "join_buffer", JoinBuffer,
+    key_layout=KeyLayout(head_bytes=_HEAD.size, tail_bytes=_SEQUENCE.size),
+    row_columns=(), is_internal=True,
+)  # fmt: skip

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
-from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
+from logstate.changelog.rows.row_codec import PLAIN_ROWS, RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.serialization_errors import (
     key_serialization_error,
     value_serialization_error,
 )
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.stores.store_kind import StoreKind
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import Entries, StoreSpec, pairs_of
 
@@ -90,12 +91,14 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
     found. Keys are never None.
     """
 
+    row_formats = PLAIN_ROWS
     put: Callable[[K, V | None], None]
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        super().__init__(row_codec(spec, serde_topic(spec, context)), rows)
+        row_format = self.row_formats[spec.with_headers]
+        super().__init__(row_codec(spec, serde_topic(spec, context), row_format), rows)
         self.name = spec.name
         self._rows, self._writes, self._context = rows, writes, context
         self.put = self._bound_put(rows, writes, context)
@@ -183,3 +186,9 @@ def _bound_get(
         return None if row is None else decode_row(row)
 
     return get
+
+
+KEY_VALUE: Final = StoreKind(
+    "key_value", TaskKeyValueStore, lambda _spec, codec, rows, _cell: KeyValueReads(codec, rows),
+    are_rows_records=True, can_be_filled=True,
+)  # fmt: skip

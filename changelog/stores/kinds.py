@@ -1,63 +1,58 @@
-"""The store kinds: which class keeps which kind of store."""
+"""The registry of the kinds of stores, by the names that manifests and declarations have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
-from logstate.changelog.stores.join_buffer import JoinBuffer
-from logstate.changelog.stores.key_value import TaskKeyValueStore
-from logstate.changelog.stores.lru import LruStore, TimestampedLruStore
-from logstate.changelog.stores.outer_join_buffer import OuterJoinBuffer
-from logstate.changelog.stores.session import TaskSessionStore
-from logstate.changelog.stores.subscription import SubscriptionStore
-from logstate.changelog.stores.suppress_buffer import SuppressBuffer
-from logstate.changelog.stores.timestamped_key_value import TimestampedKeyValueStore
-from logstate.changelog.stores.versioned import TaskVersionedStore
-from logstate.changelog.stores.window import TaskWindowStore
+from logstate.changelog.rows.writes import ChangelogWrites
+from logstate.changelog.stores.join_buffer import JOIN_BUFFER
+from logstate.changelog.stores.key_value import KEY_VALUE
+from logstate.changelog.stores.lru import KEY_VALUE_LRU, TIMESTAMPED_KEY_VALUE_LRU
+from logstate.changelog.stores.outer_join_buffer import OUTER_JOIN
+from logstate.changelog.stores.session import SESSIONS
+from logstate.changelog.stores.store_kind import StoreKind
+from logstate.changelog.stores.subscription import FOREIGN_KEY_SUBSCRIPTION
+from logstate.changelog.stores.suppress_buffer import SUPPRESS_BUFFER
+from logstate.changelog.stores.timestamped_key_value import TIMESTAMPED_KEY_VALUE
+from logstate.changelog.stores.versioned import VERSIONED
+from logstate.changelog.stores.window import TIMESTAMPED_WINDOWS, WINDOWS
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
 
-
-class Store(Protocol):
-    """The interface of every kind."""
-
-    name: str
-
-    def restore(self, records: Sequence[LoggedFields]) -> None:
-        """Take changelog records over, in order, logging nothing; learns the store's clock."""
+KINDS: Final[dict[str, StoreKind]] = {}
 
 
-StoreClass: TypeAlias = "Callable[[StoreSpec, Rows, ChangelogWrites, TaskContext], Store]"
-
-STORE_CLASSES: dict[str, StoreClass] = {
-    "key_value": TaskKeyValueStore,
-    "key_value_lru": LruStore,
-    "timestamped_key_value": TimestampedKeyValueStore,
-    "timestamped_key_value_lru": TimestampedLruStore,
-    "window": TaskWindowStore,
-    "timestamped_window": TaskWindowStore,
-    "session": TaskSessionStore,
-    "versioned": TaskVersionedStore,
-    "suppress_buffer": SuppressBuffer,
-    "outer_join": OuterJoinBuffer,
-    "join_buffer": JoinBuffer,
-    "foreign_key_subscription": SubscriptionStore,
-}
+def register(kind: StoreKind) -> None:
+    """Make a kind known to every part of the program, also to those that read changelogs."""
+    if KINDS.setdefault(kind.name, kind) is not kind:
+        raise ValueError(f"a kind of store named {kind.name!r} is registered already")
 
 
-def build_store(
-    spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
-) -> Store:
-    """The store that ``spec`` declares, over ``rows``; what it has to log goes to ``writes``."""
-    store_class = STORE_CLASSES.get(spec.kind)
-    if store_class is None:
+for _kind in (
+    KEY_VALUE, KEY_VALUE_LRU, TIMESTAMPED_KEY_VALUE, TIMESTAMPED_KEY_VALUE_LRU,
+    WINDOWS, TIMESTAMPED_WINDOWS, SESSIONS, VERSIONED,
+    SUPPRESS_BUFFER, OUTER_JOIN, JOIN_BUFFER, FOREIGN_KEY_SUBSCRIPTION,
+):  # fmt: skip
+    register(_kind)
+
+
+def kind_of(described: StoreSpec | Mapping[str, Any]) -> StoreKind:
+    """Return the kind of a store, by its specification or its entry in a manifest.
+
+    A manifest of another version may have an unknown kind, of which only the bytes can be read.
+    """
+    name = described.kind if isinstance(described, StoreSpec) else str(described["kind"])
+    return KINDS.get(name) or StoreKind(name, object, row_columns=(), is_internal=True)
+
+
+def build_store(spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext) -> Any:
+    """Create the store that ``spec`` declares, over ``rows``; what it logs goes to ``writes``."""
+    if spec.kind not in KINDS:
         raise TopologyError(
-            f"unknown store kind {spec.kind!r} of store {spec.name!r}; "
-            f"known: {', '.join(STORE_CLASSES)}",
+            f"unknown store kind {spec.kind!r} of store {spec.name!r}; known: {', '.join(KINDS)}",
             declared_at=spec.declared_at,
         )
-    return store_class(spec, rows, writes, context)
+    return KINDS[spec.kind].store(spec, rows, writes, context)

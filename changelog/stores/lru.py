@@ -22,14 +22,16 @@ after a crash another entry may be the next to go, as in Kafka Streams.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
-from logstate.changelog.rows.row_codec import value_of
-from logstate.changelog.rows.row_writer import restored_row, row_encoder
+from logstate.changelog.rows.row_codec import TIMESTAMPED_ROWS
+from logstate.changelog.rows.row_writer import row_encoder
 from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
-from logstate.changelog.stores.key_value import TaskKeyValueStore
+from logstate.changelog.stores.key_value import KeyValueReads, TaskKeyValueStore
+from logstate.changelog.stores.store_kind import StoreKind
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 
@@ -88,9 +90,9 @@ class LruStore(TaskKeyValueStore[K, V], RowCache):
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
-        spec = self._spec
+        new_row = self.codec.row_format.encode
         for key, value, timestamp, headers in records:
-            row = None if value is None else restored_row(spec, value, timestamp, headers)
+            row = None if value is None else new_row(value, timestamp or 0, headers)
             self._put_row(key, row, is_restored=True)
 
     def _use(self, key: K) -> V | None:
@@ -191,7 +193,18 @@ class LruStore(TaskKeyValueStore[K, V], RowCache):
 class TimestampedLruStore(LruStore[K, ValueAndTimestamp[V]]):
     """The LRU store of a table: its values are :class:`ValueAndTimestamp`, and logged without."""
 
+    row_formats = TIMESTAMPED_ROWS
+
     def latest_bytes(self, key: K) -> bytes | None:
         """The bytes of a row's value, as they are logged; no use of the row."""
         row = self._reads.get(self.codec.encode_key(key))
-        return None if row is None else value_of(row, with_headers=False)
+        return None if row is None else self.codec.row_format.value_of(row)
+
+
+KEY_VALUE_LRU: Final = StoreKind(
+    "key_value_lru", LruStore,
+    lambda _spec, codec, rows, _cell: KeyValueReads(codec, EntryRows(rows)),
+)  # fmt: skip
+TIMESTAMPED_KEY_VALUE_LRU: Final = replace(
+    KEY_VALUE_LRU, name="timestamped_key_value_lru", store=TimestampedLruStore
+)

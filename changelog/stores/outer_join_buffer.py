@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stores.join_buffer import LoggedRows
+from logstate.changelog.stores.store_kind import RowColumn, StoreKind
+from logstate.contracts.changelog_keys import KeyLayout
 from logstate.contracts.errors import StoreCorruptedError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -47,7 +50,7 @@ class OuterJoinReads(Generic[K]):
         decode_key, decode_value = self._codec.decode_key, self._codec.decode_value
         for row_key, row in self._reads.scan():
             timestamp, is_left = _HEAD.unpack_from(row_key)
-            values = [decode_value(data).value for data in decode_list(row, self.name)]
+            values = [decode_value(data).value for data in _decode_list(row, self.name)]
             yield timestamp, is_left == 1, decode_key(row_key[_HEAD.size :]), values
 
     def all(self) -> Iterator[tuple[int, str, K, Any]]:
@@ -64,7 +67,8 @@ class OuterJoinBuffer(LoggedRows, OuterJoinReads[K]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         super().__init__(spec, rows, writes, context)
-        OuterJoinReads.__init__(self, spec, row_codec(spec, serde_topic(spec, context)), rows)
+        codec = row_codec(spec, serde_topic(spec, context), self.row_formats[0])
+        OuterJoinReads.__init__(self, spec, codec, rows)
 
     def add(self, timestamp: int, is_left: bool, key: K, value: Any) -> None:
         """Let a value wait, behind those that wait under the same key, side and timestamp."""
@@ -98,10 +102,10 @@ def _appended(row: bytes | None, data: bytes) -> bytes:
     return b"".join((_COUNT.pack(_VARIABLE_SIZE, count + 1), row[_COUNT.size :], entry))
 
 
-def decode_list(row: bytes, store: str) -> list[bytes]:
+def _decode_list(row: bytes, store: str) -> list[bytes]:
     """The values of a row, serialised; raises StoreCorruptedError for another kind of list.
 
-    >>> decode_list(_appended(_appended(None, b"a"), b"bc"), "store")
+    >>> _decode_list(_appended(_appended(None, b"a"), b"bc"), "store")
     [b'a', b'bc']
     """
     kind, count = _COUNT.unpack_from(row)
@@ -120,3 +124,21 @@ def decode_list(row: bytes, store: str) -> list[bytes]:
         values.append(row[at : at + length])
         at += length
     return values
+
+
+def _values_of_left(key: bytes, row: bytes, store: str, side: int = 1) -> list[bytes] | None:
+    if key[_HEAD.size - 1] != side:
+        return None
+    return [data[1:] for data in _decode_list(row, store)]  # each begins with its side once more
+
+
+OUTER_JOIN: Final = StoreKind(
+    "outer_join", OuterJoinBuffer,
+    lambda spec, codec, rows, _cell: OuterJoinReads(spec, codec, rows),
+    key_layout=KeyLayout(head_bytes=_HEAD.size, record_time_at=0),
+    row_columns=(
+        RowColumn("left", "values", _values_of_left, part="left"),
+        RowColumn("right", "values", partial(_values_of_left, side=0), part="right"),
+    ),
+    is_internal=True,
+)  # fmt: skip

@@ -21,10 +21,10 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from logstate.changelog.rows.deferred_values import can_keep
-from logstate.changelog.rows.key_schema import bound_row_key, key_schema
-from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
+from logstate.changelog.rows.key_schema import KeySchema, bound_row_key
+from logstate.changelog.rows.row_codec import PLAIN_ROWS, RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
-from logstate.changelog.rows.row_writer import EncodedRow, restored_row, row_encoder
+from logstate.changelog.rows.row_writer import EncodedRow, row_encoder
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.segments import (
     SEGMENT_BYTES,
@@ -50,10 +50,12 @@ _GROUP_SHARE = 4
 class SegmentedReads(Generic[K, V]):
     """Both ends of every time range are inclusive."""
 
+    key_schema: Callable[[StoreSpec], KeySchema]
+
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
-        schema = self.schema = key_schema(spec)
+        schema = self.schema = type(self).key_schema(spec)
         self.codec = codec
         self.segments = SegmentClock(
             cell, segment_interval_ms(spec), spec.retention_ms or 0, has_parts=schema.has_parts
@@ -161,12 +163,14 @@ class SegmentedStore(SegmentedReads[K, V]):
     #: called with (from_ms, to_ms) before the rows of these times, ``to_ms`` not included, can no
     #: more be found
     before_expiry: Callable[[int, int], None] | None = None
+    row_formats = PLAIN_ROWS
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         cell = context.time_cell(f"store:{spec.name}")
-        super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
+        row_format = self.row_formats[spec.with_headers]
+        super().__init__(spec, row_codec(spec, serde_topic(spec, context), row_format), rows, cell)
         self.name = spec.name
         self._spec = spec
         self._all_rows = rows
@@ -176,7 +180,7 @@ class SegmentedStore(SegmentedReads[K, V]):
         self._drop = context.store_dropper(spec.name)
         self._encode = row_encoder(spec, self.codec, context)
         self._behind: WriteBehind | None = None
-        if spec.traits.is_timestamped and can_keep(spec.key, spec.value):
+        if row_format.has_timestamp and can_keep(spec.key, spec.value):
             self._behind = WriteBehind(
                 spec, self.codec, writes, self._put_rows, log_key_at=SEGMENT_BYTES
             )
@@ -187,7 +191,7 @@ class SegmentedStore(SegmentedReads[K, V]):
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, logging nothing; learns the clock."""
         spec, rows, segments, times_of = self._spec, self._rows, self.segments, self.schema.times_of
-        counts_none = self.schema.counts_none
+        counts_none, new_row = self.schema.counts_none, self.codec.row_format.encode
         latest = max(
             (times_of(r[0])[0] for r in records if r[1] is not None or counts_none), default=-1
         )
@@ -199,8 +203,7 @@ class SegmentedStore(SegmentedReads[K, V]):
             if part < first_part:
                 continue
             if value is not None:
-                row = restored_row(spec, value, timestamp, headers)
-                rows.put(pack_segment(part) + key, row)
+                rows.put(pack_segment(part) + key, new_row(value, timestamp or 0, headers))
             elif not spec.retain_duplicates:  # otherwise every put is a separate row
                 rows.put(pack_segment(part) + key, None)
         self._groups.forget()

@@ -8,13 +8,16 @@ start comes first, as in Kafka Streams.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from logstate.changelog.rows.row_codec import RowCodec, decode_headers
+from logstate.changelog.rows.key_schema import session_schema
+from logstate.changelog.rows.row_codec import PLAIN_ROW, ROW_WITH_HEADERS, RowCodec, decode_headers
 from logstate.changelog.rows.rows import ReadableRows
+from logstate.changelog.rows.segments import segment_interval_ms
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
-from logstate.contracts.changelog_keys import MAX_TIME_MS
+from logstate.changelog.stores.store_kind import SPAN, StoreKind
+from logstate.contracts.changelog_keys import MAX_TIME_MS, SESSION
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.record_parts import shown
 from logstate.contracts.records import Headers, Windowed
@@ -26,6 +29,8 @@ V = TypeVar("V")
 
 class SessionReads(SegmentedReads[K, V]):
     """Both ends of every time range are inclusive."""
+
+    key_schema = staticmethod(session_schema)
 
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
@@ -117,6 +122,8 @@ class SessionReads(SegmentedReads[K, V]):
 class TaskSessionStore(SegmentedStore[K, V], SessionReads[K, V]):
     """A session store of one task. Keys are never None."""
 
+    row_formats = PLAIN_ROW, ROW_WITH_HEADERS
+
     def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None:
         """Write a session; None removes it. ``headers`` are kept where the store keeps headers.
 
@@ -155,3 +162,14 @@ class TaskSessionStore(SegmentedStore[K, V], SessionReads[K, V]):
             " session: its rows are found by key, start and end, not by the key alone. Give"
             " Windowed(key, start_ms, end_ms), both inclusive"
         )
+
+
+SESSIONS: Final = StoreKind(
+    "session", TaskSessionStore, SessionReads,
+    key_layout=SESSION,
+    key_reads={"find_sessions": SPAN},
+    range_read=("find_sessions_of_key_range", SPAN),
+    can_be_filled=True, is_segmented=True,
+    segment_interval_ms=segment_interval_ms,
+    local_layout=lambda spec: 2 if spec.keep_at_retention else 1,  # of final results: by time
+)  # fmt: skip

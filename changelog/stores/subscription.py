@@ -8,12 +8,13 @@ bytes, with the timestamp and the headers of the record being processed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stores.join_buffer import LoggedRows
+from logstate.changelog.stores.store_kind import StoreKind
 from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -59,3 +60,9 @@ class SubscriptionStore(LoggedRows, Generic[F, P]):
     def _write(self, foreign_key: F, subscription: Subscription, row: bytes | None) -> None:
         row_key = self._encode_key((foreign_key, subscription.primary_key))
         self._put_row(row_key, row, self._context.timestamp, self._context.headers)
+
+
+FOREIGN_KEY_SUBSCRIPTION: Final = StoreKind(
+    "foreign_key_subscription", SubscriptionStore,
+    row_columns=(), is_internal=True, is_keyed_by_pair=True,
+)  # fmt: skip

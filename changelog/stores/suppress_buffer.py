@@ -18,9 +18,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from logstate.changelog.rows.row_codec import serde_topic
+from logstate.changelog.rows.row_codec import PLAIN_ROWS, serde_topic
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.suppress_values import (
     BufferedUpdate,
@@ -29,6 +29,7 @@ from logstate.changelog.rows.suppress_values import (
     encode_update,
 )
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.stores.store_kind import RowColumn, StoreKind
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
@@ -60,6 +61,8 @@ class EmittedUpdate(NamedTuple, Generic[K, V]):
 
 class SuppressBuffer(Generic[K, V]):
     """The suppress buffer of one task."""
+
+    row_formats = PLAIN_ROWS
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -222,3 +225,13 @@ class SuppressBuffer(Generic[K, V]):
 
     def _decoded(self, data: bytes | None) -> Any:
         return None if data is None else self._decode_value(data)
+
+
+SUPPRESS_BUFFER: Final = StoreKind(
+    "suppress_buffer", SuppressBuffer,
+    row_columns=(
+        RowColumn("value", "value", lambda _key, row, _store: decode_update(row).new),
+        RowColumn("buffer_time", "time", lambda _key, row, _store: buffer_time_of(row)),
+    ),
+    own_rows=frozenset({_VERSION_ROW}), is_internal=True,
+)  # fmt: skip

@@ -13,17 +13,18 @@ microsecond, through bytes two.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from logstate.changelog.rows.deferred_values import can_keep
-from logstate.changelog.rows.row_codec import value_of
-from logstate.changelog.rows.row_writer import restored_row, row_encoder
+from logstate.changelog.rows.row_codec import TIMESTAMPED_ROWS
+from logstate.changelog.rows.row_writer import row_encoder
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.write_behind import WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
-from logstate.changelog.stores.key_value import TaskKeyValueStore
+from logstate.changelog.stores.key_value import KEY_VALUE, TaskKeyValueStore
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
@@ -38,6 +39,7 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
     whose rows may be plain tuples; ``put`` takes those too.
     """
 
+    row_formats = TIMESTAMPED_ROWS
     is_timestamped = True
     get_row: Callable[[K], StoredRow | None]
 
@@ -63,14 +65,14 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         if self._behind is not None:
             self._behind.flush()
         row = self._rows.get(self.codec.encode_key(key))
-        return None if row is None else value_of(row, with_headers=self._spec.with_headers)
+        return None if row is None else self.codec.row_format.value_of(row)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over: a row's timestamp is its record's."""
-        spec = self._spec
+        new_row = self.codec.row_format.encode
         self._rows.put_rows(
             {
-                key: None if value is None else restored_row(spec, value, timestamp, headers)
+                key: None if value is None else new_row(value, timestamp or 0, headers)
                 for key, value, timestamp, headers in records
             }
         )
@@ -101,3 +103,8 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         self.get, self.get_row = behind.bound_reads(self.get)
         refused = partial(key_serialization_error, name)
         return behind.bound_put(direct, encode_key=encode_key, key_serialization_error=refused)
+
+
+TIMESTAMPED_KEY_VALUE: Final = replace(
+    KEY_VALUE, name="timestamped_key_value", store=TimestampedKeyValueStore
+)

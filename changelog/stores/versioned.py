@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from logstate.changelog.rows.row_codec import row_codec, serde_topic
+from logstate.changelog.rows.row_codec import PLAIN_ROWS, row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
 from logstate.changelog.rows.serialization_errors import (
@@ -24,12 +24,14 @@ from logstate.changelog.rows.serialization_errors import (
     value_serialization_error,
 )
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.stores.store_kind import StoreKind
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time, with_newest
 from logstate.changelog.stores.versioned_reads import (
     LATEST,
     VersionedReads,
     pack_latest,
     valid_from_of,
+    versioned_segment_interval_ms,
 )
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of
@@ -51,12 +53,14 @@ class TaskVersionedStore(VersionedReads[K, V]):
 
     #: recorded runs of Kafka Streams show none where a processor reads
     has_ends = False
+    row_formats = PLAIN_ROWS
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         cell = context.time_cell(f"store:{spec.name}")
-        super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
+        codec = row_codec(spec, serde_topic(spec, context), self.row_formats[0])
+        super().__init__(spec, codec, rows, cell)
         self._spec = spec
         self.name = spec.name
         #: who gave a time that is refused
@@ -245,3 +249,11 @@ class _Versions:
 
     def _put_row(self, number: int, row: bytes) -> None:
         self._rows.put(pack_segment(number) + self._key, row)
+
+
+VERSIONED: Final = StoreKind(
+    "versioned", TaskVersionedStore, VersionedReads,
+    key_reads={"get": ("as_of",)},
+    can_be_filled=True, is_versioned=True,
+    segment_interval_ms=versioned_segment_interval_ms,
+)  # fmt: skip

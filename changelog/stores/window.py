@@ -8,20 +8,23 @@ logged and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from logstate.changelog.rows.row_codec import RowCodec
+from logstate.changelog.rows.key_schema import window_schema
+from logstate.changelog.rows.row_codec import TIMESTAMPED_ROWS, RowCodec
 from logstate.changelog.rows.row_writer import EncodedRow
 from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows
-from logstate.changelog.rows.segments import SegmentClock, segment_of
+from logstate.changelog.rows.segments import SegmentClock, segment_interval_ms, segment_of
 from logstate.changelog.rows.serialization_errors import key_serialization_error
 from logstate.changelog.rows.write_behind import PutText, WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, next_number
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
-from logstate.contracts.changelog_keys import MAX_TIME_MS
+from logstate.changelog.stores.store_kind import SPAN, StoreKind
+from logstate.contracts.changelog_keys import MAX_TIME_MS, WINDOW
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.records import Windowed
-from logstate.contracts.stores import StoredRow, StoreSpec
+from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
 
 class NewestStart(RowCache):
@@ -74,6 +77,7 @@ else:
 class WindowReads(SegmentedReads[K, V]):
     """Both ends of every time range are inclusive."""
 
+    key_schema = staticmethod(window_schema)
     #: the row of a key and window start, or None
     fetch: Callable[[K, int], V | None]
 
@@ -130,7 +134,7 @@ class WindowReads(SegmentedReads[K, V]):
 
 
 class TaskWindowStore(SegmentedStore[K, V], WindowReads[K, V]):
-    """A window store of one task; for ``timestamped_window`` V is ``ValueAndTimestamp``.
+    """A window store of one task.
 
     ``put(key, value, start_ms)``: None deletes. Keys are never None.
     """
@@ -146,7 +150,6 @@ class TaskWindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         super().__init__(spec, rows, writes, context)
-        self.is_timestamped = spec.traits.is_timestamped
         #: decodes a value of which every user needs an object of his own; None: all may share one
         self.copied: Callable[[bytes], V] | None = None
         if not spec.value.immutable:
@@ -245,3 +248,23 @@ class TaskWindowStore(SegmentedStore[K, V], WindowReads[K, V]):
             return None if row is None else decode_row(row)
 
         return load
+
+
+class TimestampedWindowStore(TaskWindowStore[K, ValueAndTimestamp[V]]):
+    """A window store whose values are :class:`ValueAndTimestamp`."""
+
+    row_formats = TIMESTAMPED_ROWS
+    is_timestamped = True
+
+
+WINDOWS: Final = StoreKind(
+    "window", TaskWindowStore, WindowReads,
+    key_layout=WINDOW,
+    key_reads={"fetch": ("start",), "fetch_range": SPAN},
+    range_read=("fetch_key_range", SPAN),
+    can_be_filled=True, is_segmented=True, shows_edge=True,
+    segment_interval_ms=segment_interval_ms,
+)  # fmt: skip
+TIMESTAMPED_WINDOWS: Final = replace(
+    WINDOWS, name="timestamped_window", store=TimestampedWindowStore
+)

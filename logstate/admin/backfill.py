@@ -35,7 +35,7 @@ from logstate.admin.store_rows import LoggedRow, Row, StoreRows
 from logstate.changelog.commit_of_task import CommitOfTask
 from logstate.changelog.cut import UNKNOWN_TIME_MS
 from logstate.changelog.row_counts import without_counts
-from logstate.contracts.changelog_keys import expiry_time, history_ms_of, oldest_shown
+from logstate.contracts.changelog_keys import history_ms_of
 from logstate.contracts.clients import Committed, TransactionalProducer
 from logstate.contracts.errors import ConfigError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
@@ -205,7 +205,7 @@ class Filling:
         self, records: Iterable[LoggedRow], clocks: Clocks
     ) -> Iterator[list[ProducedFields]]:
         batch: list[ProducedFields] = []
-        if self.rows.layout == "versioned":  # of one time the version counts, not an earlier end
+        if self.rows.kind.is_versioned:  # of one time the version counts, not an earlier end
             records = sorted(records, key=lambda one: (one.time_ms, one.value is not None))
         is_live = self._liveness(clocks)
         for record in records:
@@ -227,18 +227,18 @@ class Filling:
         The stream time advances as with a put, because reads of versions as of a time are limited
         by it.
         """
-        name, layout = f"store:{self.rows.name}", self.rows.layout
-        if layout not in ("window", "session", "versioned"):
-            return lambda _: True
-        if layout == "versioned":
+        name, kind = f"store:{self.rows.name}", self.rows.kind
+        if kind.is_versioned:
             oldest: int | None = -(history_ms_of(self.entry) or 0)
+        elif kind.is_segmented:
+            oldest = kind.oldest_shown(self.entry)
         else:
-            oldest = oldest_shown(self.entry, layout)
+            return lambda _: True
 
         def is_live(record: LoggedRow) -> bool:
             of_task, row_ms = clocks[record.partition], record.time_ms
-            if layout != "versioned":
-                row_ms = expiry_time(layout, record.key)
+            if kind.is_segmented:
+                row_ms = kind.key_layout.expiry_time(record.key)
             clock_ms = max(of_task.get(name, UNKNOWN_TIME_MS), row_ms)
             # Also a version: a restore would skip it, and it would never be visible.
             if oldest is not None and row_ms < clock_ms + oldest:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.topic_names import cuts_topic, instances_topic
 from logstate.topics.bound_plan import BoundPlan, external_topics
 from logstate.topology.plan.pattern_topics import patterns_of
@@ -87,7 +88,7 @@ def _of_own(plan: BoundPlan, *, serves: bool, creates: bool) -> Iterator[NeededA
         name = plan.changelog_topic(spec)
         if name is not None and spec.source_topic is None:
             yield from _each(name, f"changelog of store {spec.name!r}", creates=creates)
-            if spec.traits.is_segmented:
+            if kind_of(spec).is_segmented:
                 yield _topic(name, "Delete", f"expired rows of store {spec.name!r} are deleted")
     for name in sorted(plan.repartition_topics):
         yield from _each(name, "records between sub-topologies", creates=creates)

@@ -24,12 +24,13 @@ from typing import Final
 
 from logstate.admin.logs import Logs
 from logstate.changelog.cut import UNKNOWN_TIME_MS
-from logstate.contracts.changelog_keys import layout_of, session_times, start_of_window
+from logstate.changelog.stores.key_value import KEY_VALUE
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, ProducedFields, TopicPartition
 from logstate.kafka.producer import murmur2_partition
 from logstate.topics.merged_clocks import emitted_clock
-from logstate.topics.row_places import format_of, key_part, with_place_of_left
+from logstate.topics.row_places import key_part, with_place_of_left
 from logstate.topics.store_moves import StoreMove
 
 #: internal topics write event time 0 as "no timestamp", because the client replaces 0 by now
@@ -47,19 +48,17 @@ class RowCopies:
     def __init__(self, move: StoreMove, clocks: Mapping[int, Clocks], merged: Clocks) -> None:
         self._move = move
         self.source = move.source
-        kind, key_format = move.entry["kind"], format_of(move.entry)
+        kind = self.kind = kind_of(move.entry)
         key = move.entry.get("key")
         self._part_before = key_part(kind, key, move.hashed_before)
         self._part_after = key_part(kind, key, move.hashed_after)
-        self._left_part = key_part("key_value", (key or {}).get("primary_key"), move.hashed_of_left)
-        self._time_of = session_times if kind == "session" else start_of_window
+        self._left_part = key_part(KEY_VALUE, (key or {}).get("primary_key"), move.hashed_of_left)
         self._clocks = clocks
         self._merged = merged
         #: rows that were final results, already sent, and are not copied
         self.left_behind = 0
-        self.layout = layout_of(kind, key_format)
         #: whether the partitions have to be copied together
-        self.is_merged = kind == "versioned"
+        self.is_merged = kind.is_versioned
 
     def of_all_partitions(self, logs: Logs) -> Iterator[list[ProducedFields]]:
         """Return the records of all old partitions, by the newest version that each has reached."""
@@ -122,14 +121,8 @@ class RowCopies:
         by_all = self._merged.get(name, UNKNOWN_TIME_MS)
         if final is None or emitted == by_all:
             return None
-        time_of = self._time_of
-
-        def was_sent(key: bytes) -> bool:
-            found = time_of(key)
-            time_ms = found[0] if isinstance(found, tuple) else found
-            return final.was_sent_early(time_ms, emitted, by_all)
-
-        return was_sent
+        time_of = self.kind.key_layout.expiry_time
+        return lambda key: final.was_sent_early(time_of(key), emitted, by_all)
 
 
 def _misplaced(

@@ -15,40 +15,19 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from logstate.admin.described_encoders import encoder
-from logstate.contracts.changelog_keys import (
-    layout_of,
-    pack_session_tail,
-    pack_start,
-    pack_window_tail,
-)
+from logstate.changelog.stores.kinds import KINDS, kind_of
+from logstate.changelog.stores.store_kind import StoreKind
+from logstate.contracts.changelog_keys import KeyLayout
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, SerdeError
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.serde import Serde
 from logstate.kafka.producer import murmur2_partition
-from logstate.topics.row_places import format_of, key_part
+from logstate.topics.row_places import key_part
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KINDS: Final = (
-    "key_value",
-    "timestamped_key_value",
-    "window",
-    "timestamped_window",
-    "session",
-    "versioned",
-)
-_COLUMNS: Final = {
-    "plain": frozenset({"key", "value", "_timestamp"}),
-    "window": frozenset({"key", "value", "window_start", "window_end", "_timestamp"}),
-    "versioned": frozenset({"key", "value", "valid_from", "valid_to"}),
-}
-#: required columns
-_TIMES: Final = {
-    "window": ("window_start",),
-    "windowed": ("window_start",),
-    "session": ("window_start", "window_end"),
-    "versioned": ("valid_from",),
-}
+_COLUMNS: Final = frozenset({"key", "value", "_timestamp"})
+_COLUMNS_OF_VERSIONS: Final = frozenset({"key", "value", "valid_from", "valid_to"})
 Row = Mapping[str, Any]
 
 
@@ -67,7 +46,8 @@ class StoreRows:
 
     name: str
     entry: Mapping[str, Any]
-    layout: str
+    kind: StoreKind
+    layout: KeyLayout
     encode_key: Callable[[Any], bytes]
     encode_value: Callable[[Any], bytes]
     key_part: Callable[[bytes], bytes]
@@ -86,12 +66,13 @@ class StoreRows:
         ``key`` and ``value`` are serdes, for formats that a manifest does not fully describe.
         """
         _check_can_be_filled(name, entry)
-        kind, topic = str(entry["kind"]), str(entry["changelog_topic"])
+        kind, topic = kind_of(entry), str(entry["changelog_topic"])
         inner = (entry.get("key") or {}).get("inner", entry.get("key"))
         return cls(
             name,
             entry,
-            "versioned" if kind == "versioned" else layout_of(kind, format_of(entry)),
+            kind,
+            kind.layout_of(entry.get("key")),
             key.serializer(topic, True) if key else encoder(inner, is_key=True),
             value.serializer(topic, False) if value else encoder(entry.get("value"), is_key=False),
             key_part(kind, entry.get("key"), int(entry.get("hashed_windows", 0))),
@@ -105,12 +86,14 @@ class StoreRows:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that a row may have."""
-        kind = {"plain": "plain", "versioned": "versioned"}.get(self.layout, "window")
-        return _COLUMNS[kind]
+        if self.kind.is_versioned:
+            return _COLUMNS_OF_VERSIONS
+        has_windows = self.layout.start_at is not None
+        return _COLUMNS | ({"window_start", "window_end"} if has_windows else set())
 
     def check_columns(self, names: set[str]) -> None:
         """Raises ConfigError if rows of these columns are not rows of the store."""
-        needed = {"key", "value", *_TIMES.get(self.layout, ())}
+        needed = {"key", "value", *self._times()}
         missing, strange = sorted(needed - names), sorted(names - self.columns)
         if missing or strange:
             raise ConfigError(
@@ -120,6 +103,13 @@ class StoreRows:
                     + [f"{one!r} is not one of them: rename or drop it" for one in strange]
                 )
             )
+
+    def _times(self) -> list[str]:
+        """Return the required columns with times."""
+        if self.kind.is_versioned:
+            return ["valid_from"]
+        ats = {"window_start": self.layout.start_at, "window_end": self.layout.end_at}
+        return [name for name, at in ats.items() if at is not None]
 
     def logged(self, row: Row) -> list[LoggedRow]:
         """Return the records of a row: one, and a second one for the end of an ended version.
@@ -143,7 +133,7 @@ class StoreRows:
             ) from error
 
     def _records(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
-        if self.layout == "versioned":
+        if self.kind.is_versioned:
             return self._version(row, key, value)
         tail, own_ms = self._tail(row)
         if row.get("_timestamp") is not None:
@@ -152,20 +142,19 @@ class StoreRows:
 
     def _tail(self, row: Row) -> tuple[bytes, int]:
         """Return the bytes after a key in the changelog, and the default time of the row."""
-        if self.layout == "plain":
+        if self.layout.start_at is None:
             return b"", 0
         start_ms = _event_time(row, "window_start")
-        if self.layout == "session":
+        if self.layout.end_at is not None:
             end_ms = _event_time(row, "window_end")
             if end_ms < start_ms:
                 raise SerdeError(
                     f"its session ends at {end_ms} ms, before its start at {start_ms} ms, and no"
                     " search by time would find it. Are the two columns exchanged?"
                 )
-            return pack_session_tail(end_ms, start_ms), end_ms
+            return self.layout.tail_of(start_ms, end_ms), end_ms
         self._check_end(row, start_ms)
-        tail = pack_start(start_ms) if self.layout == "windowed" else pack_window_tail(start_ms, 0)
-        return tail, start_ms
+        return self.layout.tail_of(start_ms, start_ms), start_ms
 
     def _check_end(self, row: Row, start_ms: int) -> None:
         """Check a window's end, which is not stored: the store's window size determines it."""
@@ -204,11 +193,12 @@ def _event_time(row: Row, column: str) -> int:
 
 
 def _check_can_be_filled(name: str, entry: Mapping[str, Any]) -> None:
-    kind, topic = str(entry["kind"]), entry.get("changelog_topic")
-    if kind not in _KINDS or entry.get("retain_duplicates"):
+    kind, topic = kind_of(entry), entry.get("changelog_topic")
+    if not kind.can_be_filled or entry.get("retain_duplicates"):
+        fillable = ", ".join(one.name for one in KINDS.values() if one.can_be_filled)
         raise ConfigError(
-            f"store {name!r} is a {kind} store of an operator that keeps more state than its rows"
-            f" contain; only stores of the kinds {', '.join(_KINDS)} can be filled"
+            f"store {name!r} is a {kind.name} store of an operator that keeps more state than its"
+            f" rows contain; only stores of the kinds {fillable} can be filled"
         )
     if topic is None:
         raise ConfigError(f"store {name!r} is not logged: it has no changelog to write rows to")

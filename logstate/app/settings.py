@@ -308,7 +308,7 @@ class Settings:
         if isinstance(topology, Topology):
             if isinstance(self.handlers, ErrorHandlers):
                 yield from self.handlers.problems_with(topology.stores.values())
-            kept = [s.retention_ms or 0 for s in topology.stores.values() if s.traits.is_segmented]
+            kept = [s.retention_ms or 0 for s in topology.stores.values() if s.expires]
             yield from problems_of_all(
                 self.topic_config,
                 repartitions=bool(topology.internal_topics),

@@ -48,9 +48,6 @@ SCALARS: Final[Mapping[str, ScalarFormat]] = {
     )
 }  # fmt: skip
 
-#: keys with a window behind them: format to the layout that they have on a topic
-WINDOWED: Final[Mapping[str, str]] = {"windowed": "windowed", "session_windowed": "session"}
-
 #: a key with the id of a record behind it: 4 bytes length, key | id
 KEY_AND_ID: Final = "key_and_id"
 

@@ -1,4 +1,4 @@
-"""Stores: their specification in the plan, and the protocols that users program against.
+"""Stores: their specification in the plan, their rows, and the arguments of their reads.
 
 The topology declares a :class:`StoreSpec`; the runtime creates a store for it over a backend. There
 is no other connection: operators get a store from their task by name.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -25,69 +25,14 @@ from logstate.contracts.errors import (
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.internal_topic_config import problems_of_changelog
 from logstate.contracts.record_parts import shown
-from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
-K_contra = TypeVar("K_contra", contravariant=True)
-V_co = TypeVar("V_co", covariant=True)
 
 #: argument of ``put_all``: pairs, or a mapping; a value of None deletes
 Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
-
-StoreKind: TypeAlias = Literal[
-    "key_value",
-    "key_value_lru",  # in memory, with a maximum number of keys
-    "timestamped_key_value",
-    "timestamped_key_value_lru",  # the same of a table
-    "window",
-    "timestamped_window",
-    "session",
-    "versioned",
-    "outer_join",  # unmatched rows of left and outer stream joins, ordered by time
-    "suppress_buffer",
-    "join_buffer",  # stream side of a stream-table join with grace, ordered by time
-    "foreign_key_subscription",
-]
-
-
-@dataclass(frozen=True)
-class KindTraits:
-    """Properties of a kind of store, for the runtime and for readers of its changelog."""
-
-    #: layout of a changelog key (see `changelog_keys`); opaque if readers cannot decode it
-    key_layout: str = "opaque"
-    #: content of the rows other than values: buffers and joins have their own layouts
-    holds: Literal["values", "updates", "sides", "records", "subscriptions"] = "values"
-    is_timestamped: bool = False  # a row is a value with the timestamp of its record
-    is_versioned: bool = False
-    #: rows begin with the 8 bytes of their segment and expire by segment; so does the changelog,
-    #: which is truncated below the first offset of the oldest live segment
-    is_segmented: bool = False
-    is_bulk_loadable: bool = False  # a record can become its row without other state
-
-
-_UNKNOWN = KindTraits()
-TRAITS: Mapping[str, KindTraits] = {
-    "key_value": KindTraits("plain", is_bulk_loadable=True),
-    "key_value_lru": KindTraits("plain"),
-    "timestamped_key_value": KindTraits("plain", is_timestamped=True, is_bulk_loadable=True),
-    "timestamped_key_value_lru": KindTraits("plain", is_timestamped=True),
-    "window": KindTraits("window", is_segmented=True),
-    "timestamped_window": KindTraits("window", is_timestamped=True, is_segmented=True),
-    "session": KindTraits("session", is_segmented=True),
-    "versioned": KindTraits("plain", is_versioned=True),
-    "outer_join": KindTraits("sided", "sides"),
-    "suppress_buffer": KindTraits("plain", "updates"),
-    "join_buffer": KindTraits("queued", "records"),
-    "foreign_key_subscription": KindTraits("opaque", "subscriptions"),
-}
-
-
-def traits_of(kind: str) -> KindTraits:
-    """Return the traits of a kind, which may be unknown in a manifest of another version."""
-    return TRAITS.get(kind, _UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -95,7 +40,7 @@ class StoreSpec:
     """The specification of a store. Names become parts of topic and directory names."""
 
     name: str
-    kind: StoreKind
+    kind: str  # the name of a `changelog.stores.store_kind.StoreKind`
     key: Serde[Any]
     value: Serde[Any]
     in_memory: bool = False
@@ -131,7 +76,7 @@ class StoreSpec:
         problems = problems_of_changelog(
             self.changelog_config,
             store=self.name,
-            is_windowed=self.traits.is_segmented,
+            is_windowed=self.expires,
             kept_ms=self.retention_ms,
         )
         found = "; ".join(problems)
@@ -153,10 +98,15 @@ class StoreSpec:
         """Whether its rows are on the local disk only."""
         return not self.is_logged and not self.in_memory
 
-    @cached_property  # read for every restored row
-    def traits(self) -> KindTraits:
-        """The properties of its kind."""
-        return traits_of(self.kind)
+    @property
+    def is_versioned(self) -> bool:
+        """Whether it keeps the versions of each key."""
+        return self.history_ms is not None
+
+    @property
+    def expires(self) -> bool:
+        """Whether its rows expire, a retention after their window or session."""
+        return self.retention_ms is not None
 
 
 #: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`, which
@@ -185,29 +135,6 @@ class VersionedRecord(NamedTuple, Generic[V]):
     valid_to: int | None = None
 
 
-class ReadOnlyKeyValueStore(Protocol[K, V_co]):
-    """Reads of a key-value store. For a timestamped store V is ``ValueAndTimestamp``."""
-
-    def get(self, key: K) -> V_co | None: ...
-    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V_co]]: ...
-    def reverse_range(
-        self, lower: K | None = None, upper: K | None = None
-    ) -> Iterator[tuple[K, V_co]]: ...
-    def all(self) -> Iterator[tuple[K, V_co]]: ...
-    def reverse_all(self) -> Iterator[tuple[K, V_co]]: ...
-    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V_co]]: ...
-    def approximate_num_entries(self) -> int: ...
-
-
-class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
-    """``put(key, None)`` deletes; ``range`` bounds are inclusive, None is open."""
-
-    def put(self, key: K, value: V | None) -> None: ...
-    def put_if_absent(self, key: K, value: V) -> V | None: ...
-    def put_all(self, entries: Entries[K, V]) -> None: ...
-    def delete(self, key: K) -> V | None: ...
-
-
 def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]:
     """Yield the pairs that ``put_all`` of the store received. Raise TypeError for other items.
 
@@ -229,92 +156,9 @@ def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]
         yield pair[0], pair[1]
 
 
-class ReadOnlyWindowStore(Protocol[K, V_co]):
-    """Reads of a window store; times are window starts, both ends inclusive."""
-
-    def fetch(self, key: K, start_ms: int) -> V_co | None: ...
-    def fetch_range(
-        self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[int, V_co]]: ...
-    def fetch_all(
-        self, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def fetch_key_range(
-        self, lower: K | None, upper: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
-
-
-class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
-    """``put(key, None, start)`` deletes. A put older than the retention is dropped and counted."""
-
-    def put(self, key: K, value: V | None, start_ms: int) -> None: ...
-
-
-class ReadOnlySessionStore(Protocol[K, V_co]):
-    """Reads of a session store."""
-
-    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V_co | None: ...
-    def headers_of(self, key: K, start_ms: int, end_ms: int) -> Headers: ...
-    def find_sessions(
-        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def find_sessions_of_key_range(
-        self,
-        lower: K | None,
-        upper: K | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
-    def all(self) -> Iterator[tuple[Windowed[K], V_co]]: ...
-
-
-class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
-    """Sessions keyed by ``Windowed(key, start, end)``, both ends inclusive."""
-
-    def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None: ...
-    def remove(self, session: Windowed[K]) -> None: ...
-    def find_ended(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[Any]:
-        """(session, value) of all keys that ended in the range, by end, start, key bytes."""
-
-
-class VersionedKeyValueStore(Protocol[K_contra, V]):
-    """A store of versions (KIP-889)."""
-
-    def put(self, key: K_contra, value: V | None, timestamp: int) -> int: ...
-    def delete(self, key: K_contra, timestamp: int) -> VersionedRecord[V] | None: ...
-    def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord[V] | None: ...
-    def versions(
-        self, key: K_contra, from_ms: int | None = None, to_ms: int | None = None
-    ) -> Iterator[VersionedRecord[V]]: ...
-
-
-#: all reads, for the message about one that a store does not have
-_READS = (
-    "get",
-    "fetch",
-    "fetch_range",
-    "fetch_session",
-    "find_sessions",
-    "versions",
-    "range",
-    "reverse_range",
-    "prefix_scan",
-    "all",
-    "reverse_all",
-    "approximate_num_entries",
-    "fetch_all",
-    "fetch_key_range",
-    "find_sessions_of_key_range",
-)
-
-
 def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreMethodError:
     """Return the error for a read that a store does not have."""
-    has = ", ".join(read for read in _READS if hasattr(store, read))
+    has = ", ".join(read for read in ARGUMENTS if read != "headers_of" and hasattr(store, read))
     return StoreMethodError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
     )
@@ -339,6 +183,9 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "range": _BOUNDS,
     "reverse_range": _BOUNDS,
     "prefix_scan": {"prefix": "prefix"},
+    "all": {},
+    "reverse_all": {},
+    "approximate_num_entries": {},
     "fetch_all": _SPAN,
     "fetch_key_range": {**_BOUNDS, **_SPAN},
     "find_sessions_of_key_range": {**_BOUNDS, **_OVERLAP},

@@ -16,7 +16,8 @@ from faust.models.base import maybe_model
 from faust.serializers import codecs
 from faust.tables.sets import SetTable
 
-from logstate.contracts.changelog_keys import pack_window_tail
+from logstate.changelog.stores.kinds import kind_of
+from logstate.contracts.changelog_keys import WINDOW, pack_window_tail
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.stores import StoreSpec
 from logstate.faust.record_serdes import is_record, refuse_pickle
@@ -114,14 +115,14 @@ def typed(type_: Any, payload: Any) -> Any:
 
 def window_problem(table: FaustTable, spec: StoreSpec) -> str | None:
     """Why the rows of a table are not those of a store; None where they are."""
-    is_windowed = spec.kind in ("window", "timestamped_window")
+    kind = kind_of(spec)
     if table.size_ms is None:
         return (
             None
-            if spec.kind in ("key_value", "timestamped_key_value")
+            if kind.are_rows_records
             else f"the table has no windows, and store {spec.name!r} is a {spec.kind}"
         )
-    if not is_windowed or spec.retain_duplicates:
+    if kind.key_layout is not WINDOW or spec.retain_duplicates:
         return f"the table has windows, and store {spec.name!r} is a {spec.kind}"
     if spec.window_size_ms != table.size_ms:
         return (

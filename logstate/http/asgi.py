@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
@@ -219,7 +220,7 @@ class AsgiService:
         key = key_of(request.path_params["key"], spec.key, name, is_base64=is_base64(query))
         store = self._remote(request, name)
         partition = number(query, "partition")
-        read, arguments = read_of_key(spec.kind, query)
+        read, arguments = read_of_key(kind_of(spec), query)
         found = store.answer(read, key, *arguments, partition=partition)
         about = {
             "partition": found.partition,
@@ -257,7 +258,7 @@ class AsgiService:
             None if text is None else key_of(text, spec.key, name, is_base64=as_bytes)
             for text in given
         ]
-        read, arguments = read_of_range(spec.kind, (keys[0], keys[1]), query)
+        read, arguments = read_of_range(kind_of(spec), (keys[0], keys[1]), query)
         answers = store.answers_of_all(read, *arguments)
         first = next(answers, None)  # an immediate failure gets a status, not a broken stream
         rest = _lines(itertools.chain([] if first is None else [first], answers))

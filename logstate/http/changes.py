@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.clients import Admin, Cluster
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
@@ -71,8 +71,9 @@ class ChangeFeed:
         log_of: Callable[[Admin, str], str | None],
     ) -> None:
         self._clock = clock
-        self._layout = layout_of(spec.kind, "")  # a windowed serde decodes its windows itself
-        if self._layout == "opaque":
+        self._kind, self._name = kind_of(spec), spec.name
+        self._layout = self._kind.key_layout  # a windowed serde decodes its windows itself
+        if self._kind.is_internal:
             raise NoChangesError(f"store {spec.name!r} is of kind {spec.kind}: internal to a join")
         if not spec.is_logged and not spec.source_topic:
             raise NoChangesError(f"store {spec.name!r} has no changelog, and so no changes to read")
@@ -137,13 +138,15 @@ class ChangeFeed:
     def _row(self, record: FetchedRecord) -> Mapping[str, Any]:
         key, value, headers = record.key(), record.value(), list(record.headers() or ())
         found: dict[str, Any] = {}
-        window = None if key is None else window_of(self._layout, key, self._size_ms)
+        window = None if key is None else self._layout.window_of(key, self._size_ms)
         if window is not None:
             found["start_ms"], found["end_ms"] = window
         found["key"] = (
-            None if key is None else plain(self._key(inner_key(self._layout, key), headers))
+            None if key is None else plain(self._key(self._layout.inner_key(key), headers))
         )
-        found["value"] = None if value is None else plain(self._value(value, headers))
+        if value is not None:
+            value = plain(self._value(self._kind.value_of(key or b"", value, self._name), headers))
+        found["value"] = value
         return found
 
 

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from logstate.changelog.stores.store_kind import SPAN, StoreKind
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.setting_rules import positions
 
@@ -22,8 +23,7 @@ _LARGEST = 2**63 - 1
 #: a number with more digits is larger, and parsing thousands of digits takes long
 _DIGITS_MAX = 19
 _LATEST_MS = 2**62
-_SPAN = ("from", "to")
-_TIMES = ("start", "as_of", *_SPAN)
+_TIMES = ("start", "as_of", *SPAN)
 _OF_READS = ("key", "at_least", "standbys", *_TIMES)
 #: parameters by kind of request
 OF_KEYS = ("partition", *_OF_READS)
@@ -137,7 +137,7 @@ def span(query: Query) -> tuple[int, int]:
     return number_or(0, query, "from"), number_or(_LATEST_MS, query, "to")
 
 
-def _check_meaning(kind: str, query: Query, meant: Collection[str]) -> None:
+def _check_meaning(kind: StoreKind, query: Query, meant: Collection[str]) -> None:
     """Raise BadRequestError for a time that has no meaning for such a read.
 
     If it were ignored, the client would misread a response with rows of all times.
@@ -146,34 +146,38 @@ def _check_meaning(kind: str, query: Query, meant: Collection[str]) -> None:
         if name in query and name not in meant:
             of_such = f"its times are {', '.join(meant)}" if meant else "it has no times"
             raise BadRequestError(
-                f"{name}= has no meaning for this read of a {kind} store: {of_such}"
+                f"{name}= has no meaning for this read of a {kind.name} store: {of_such}"
             )
 
 
-def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
+def _times(query: Query, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the given times of a read, and the defaults of a span."""
+    if names == SPAN:
+        return span(query)
+    found = (number(query, name) for name in names)
+    return tuple(time for time in found if time is not None)
+
+
+def read_of_key(kind: StoreKind, query: Query) -> tuple[str, tuple[Any, ...]]:
     """Return the read of a request for a key."""
-    of_kind = {"versioned": ("as_of",), "session": _SPAN}.get(kind, ())
-    _check_meaning(kind, query, ("start", *_SPAN) if kind.endswith("window") else of_kind)
-    if kind.endswith("window"):
-        start = number(query, "start")
-        if start is None:
-            return "fetch_range", span(query)
-        if any(name in query for name in _SPAN):
+    reads = kind.key_reads
+    _check_meaning(kind, query, [name for times in reads.values() for name in times])
+    *others, default = reads
+    for read in others:
+        times = _times(query, reads[read])
+        if times and any(name in query for name in reads[default]):
             raise BadRequestError(
                 "start= selects one window, from= and to= those of a span: give one or the other"
             )
-        return "fetch", (start,)
-    if kind == "session":
-        return "find_sessions", span(query)
-    as_of = number(query, "as_of")
-    return "get", () if as_of is None else (as_of,)
+        if times:
+            return read, times
+    return default, _times(query, reads[default])
 
 
-def read_of_range(kind: str, keys: tuple[Any, Any], query: Query) -> tuple[str, tuple[Any, ...]]:
+def read_of_range(
+    kind: StoreKind, keys: tuple[Any, Any], query: Query
+) -> tuple[str, tuple[Any, ...]]:
     """Return the read of a request for rows; ``keys``: the first and the last, None = open."""
-    _check_meaning(kind, query, _SPAN if kind.endswith(("window", "session")) else ())
-    if kind.endswith("window"):
-        return "fetch_key_range", (*keys, *span(query))
-    if kind == "session":
-        return "find_sessions_of_key_range", (*keys, *span(query))
-    return "range", keys
+    read, times = kind.range_read
+    _check_meaning(kind, query, times)
+    return read, (*keys, *_times(query, times))

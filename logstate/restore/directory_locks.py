@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger(__name__)
 
 #: between two attempts: opening makes requests to the brokers
 _AGAIN_MS = 200.0
-#: a worker that gives up a task needs less to close it
+#: a worker that loses a task in order closes it within this time
 _USUAL_MS = 5_000.0
 #: a silent worker loses its tasks after 45 s by the brokers' default, and may have many
 _LONGEST_MS = 120_000.0

@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logstate.changelog.cut import Cut
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.stores import StoreSpec
 
 
@@ -61,10 +62,11 @@ def needed_records(
     """
     if cut is None:
         cut = Cut(0)
-    is_recorded = spec.traits.is_segmented or spec.source_topic is not None
+    expires = kind_of(spec).is_segmented
+    is_recorded = expires or spec.source_topic is not None
     first = cut.begins.get(topic, None if is_recorded else 0)
     end = cut.positions.get(topic) if spec.source_topic is None else committed
-    if first is not None and spec.traits.is_segmented and retention_ms is not None:
+    if first is not None and expires and retention_ms is not None:
         behind_ms = now_ms - cut.clocks.get(f"store:{spec.name}", -1)
         if behind_ms <= retention_ms - (spec.retention_ms or 0):
             first = max(first, log.start)

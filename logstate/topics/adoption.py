@@ -19,6 +19,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from logstate.changelog.cut import decode_cut
+from logstate.changelog.stores.kinds import kind_of
+from logstate.changelog.stores.timestamped_key_value import TIMESTAMPED_KEY_VALUE
 from logstate.contracts.clients import Admin, Committed, Step, Steps
 from logstate.contracts.compatibility import MigrationOptions, SpecChange, Verdict
 from logstate.contracts.errors import UpgradeError
@@ -186,7 +188,7 @@ def _missing(plan: BoundPlan, left: KafkaStreamsLeftovers) -> Iterator[SpecChang
         if changelog is None or spec.source_topic is not None or changelog in left.changelogs:
             continue
         hints = [_UNDER_ANOTHER_NAME.format(others=others)] if others else []
-        hints += [_IN_ITS_SOURCE] if spec.kind == "timestamped_key_value" else []
+        hints += [_IN_ITS_SOURCE] if kind_of(spec) is TIMESTAMPED_KEY_VALUE else []
         verdict = Verdict.DECISION if others else Verdict.REFUSED
         hints.append(_NOT_LOGGED)
         meaning = ". ".join((f"There is no {changelog!r}", *hints, _NEW))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.internal_topic_config import retention_limits
 from logstate.contracts.stores import StoreSpec
 from logstate.topics.bound_plan import BoundPlan
@@ -33,11 +34,12 @@ def changelog_config(spec: StoreSpec) -> dict[str, str]:
     - of versioned stores, by compaction: a segment ends where timestamps jump back, and versions in
       it whose history has not ended are compacted at once. Here, no segment ends by time.
     """
+    kind = kind_of(spec)
     config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-    if spec.traits.is_segmented:
+    if kind.is_segmented:
         config["cleanup.policy"] = "compact,delete"
         config["retention.ms"] = "-1"
-    if spec.traits.is_versioned:
+    if kind.is_versioned:
         # Brokers measure the lag by the youngest timestamp of a segment. Records have event times,
         # which may be old; a transaction marker in the same segment has the current time.
         config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)
@@ -57,10 +59,10 @@ def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str],
             continue
         if spec.source_topic is not None:
             doubts += _of_source_topic(plan, spec, config)
-        elif spec.traits.is_segmented:
+        elif kind_of(spec).is_segmented:
             for is_certain, what in _of_windows(spec, topic, config):
                 (problems if is_certain else doubts).append(what)
-        elif spec.traits.is_versioned:
+        elif kind_of(spec).is_versioned:
             problems += _of_lag(spec, topic, config)
             doubts += _of_versions(spec, topic, config)
     return problems, doubts

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
@@ -70,7 +71,7 @@ def hashed_windows(
 
     ``without``: repartition topics that an earlier version has written.
     """
-    windows = len(windows_of_rows(spec.kind, spec.key.describe()))
+    windows = len(windows_of_rows(kind_of(spec), spec.key.describe()))
     fed_by = frozenset[TopicRef]().union(*sub_topology.fed_by(spec.name))
     feeding = [source for source in sub_topology.sources if fed_by.intersection(source.topics)]
     return _hashed_by_all(topology, windows, (feeding, sub_topology.sources), without)

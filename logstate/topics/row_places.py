@@ -12,43 +12,41 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from logstate.contracts.changelog_keys import HEAD_BYTES, TAIL_BYTES, layout_of
-from logstate.contracts.formats import KEY_AND_ID, WINDOWED
+from logstate.changelog.stores.store_kind import StoreKind
+from logstate.contracts.changelog_keys import WINDOWED, KeyLayout
+from logstate.contracts.formats import KEY_AND_ID
 from logstate.contracts.partitioner import partition_of
-from logstate.contracts.stores import traits_of
 
 _LENGTH = struct.Struct(">i")
-_WINDOWS = frozenset({"window", "session"})
 _SUBSCRIPTION_WITH_PARTITION = 1
 _VERSION_BITS = 0x7F
 
 
 def key_part(
-    kind: str, key: Mapping[str, Any] | None, hashed_windows: int = 0
+    kind: StoreKind, key: Mapping[str, Any] | None, hashed_windows: int = 0
 ) -> Callable[[bytes], bytes]:
     """Return a function that extracts the hashed part of a changelog key.
 
     ``key`` is the description of the store's keys; the innermost ``hashed_windows`` are kept.
 
-    >>> key_part("timestamped_window", {"format": "string"})(b"ada" + bytes(12))
+    >>> from logstate.changelog.stores.window import WINDOWS
+    >>> key_part(WINDOWS, {"format": "string"})(b"ada" + bytes(12))
     b'ada'
     """
-    key_format = str((key or {}).get("format", ""))
-    if kind == "foreign_key_subscription" or key_format == KEY_AND_ID:
+    if kind.is_keyed_by_pair or (key or {}).get("format") == KEY_AND_ID:
         return _first_part
-    layout = layout_of(kind, key_format, of_buffers=True)
-    windows = windows_of_rows(kind, key)
-    head = HEAD_BYTES.get(layout, 0)
-    tail = sum(TAIL_BYTES[one] for one in windows[: max(0, len(windows) - hashed_windows)])
-    if layout in HEAD_BYTES:
-        tail += TAIL_BYTES.get(layout, 0)
+    windows, layout = windows_of_rows(kind, key), kind.key_layout
+    head = layout.head_bytes
+    tail = sum(one.tail_bytes for one in windows[: max(0, len(windows) - hashed_windows)])
+    if layout.start_at is None:  # otherwise it is one of the windows
+        tail += layout.tail_bytes
     if not (head or tail):
         return lambda key: key
     end = -tail or None
     return lambda key: key[head:end]
 
 
-def windows_of(key: Mapping[str, Any] | None) -> list[str]:
+def windows_of(key: Mapping[str, Any] | None) -> list[KeyLayout]:
     """Return the layouts of the windows in keys of a description, the outermost first."""
     found = []
     while key and key.get("format") in WINDOWED:
@@ -57,10 +55,10 @@ def windows_of(key: Mapping[str, Any] | None) -> list[str]:
     return found
 
 
-def windows_of_rows(kind: str, key: Mapping[str, Any] | None) -> list[str]:
+def windows_of_rows(kind: StoreKind, key: Mapping[str, Any] | None) -> list[KeyLayout]:
     """Return the same for a store's changelog, whose layout may add a window around the key."""
-    layout = traits_of(kind).key_layout
-    return [*([layout] if layout in _WINDOWS else []), *windows_of(key)]
+    layout = kind.key_layout
+    return [*([] if layout.start_at is None else [layout]), *windows_of(key)]
 
 
 def _first_part(key: bytes) -> bytes:
@@ -81,8 +79,3 @@ def with_place_of_left(
     (length,) = _LENGTH.unpack_from(key)
     left = left_part(key[_LENGTH.size + length :])
     return value[: -_LENGTH.size] + _LENGTH.pack(partition_of(left, partitions))
-
-
-def format_of(entry: Mapping[str, Any]) -> str:
-    """Return the format of the key in a store's entry of the manifest."""
-    return str((entry.get("key") or {}).get("format", ""))

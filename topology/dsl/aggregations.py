@@ -184,7 +184,7 @@ class StreamAggregation:
 
     def logical_node(self, node: FoldNode) -> ProcessorLogicalNode:
         """The place of a node in the graph."""
-        logical = ProcessorLogicalNode(node, output_versioned=self.store.traits.is_versioned)
+        logical = ProcessorLogicalNode(node, output_versioned=self.store.is_versioned)
         if self.windows is not None:
             logical.window_grace_ms = self.windows.grace_ms
         if isinstance(self.windows, SessionWindows):

@@ -214,7 +214,7 @@ class _ForeignKeyShape(Generic[T]):
         )
         if store is None:
             self.graph.names.burn()  # Kafka Streams makes up the name of a store here
-        is_versioned = store is not None and store.traits.is_versioned
+        is_versioned = store is not None and store.is_versioned
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
         self.graph.add(resolved, logical)
         return self.left._derive(

@@ -178,7 +178,7 @@ class GroupedTableFlow(Flow[K, V]):
             subtractor=subtractor,
             emit=options.get("emit", "update"),
         )
-        logical = ProcessorLogicalNode(node, output_versioned=spec.traits.is_versioned)
+        logical = ProcessorLogicalNode(node, output_versioned=spec.is_versioned)
         graph.add(repartition, logical)
         sources = frozenset({repartition.name})
         return TableFlow(self.builder, node_name, logical, sources, spec.key, spec.value, node)

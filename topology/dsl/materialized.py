@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias, TypeGuard
 
 from logstate.contracts.serde import Serde
-from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
@@ -256,7 +256,7 @@ def _retention_ms(store: Materialized, needed_ms: int) -> int:
 
 def _spec(
     store: Materialized,
-    kind: StoreKind,
+    kind: str,
     key: Serde[Any],
     value: Serde[Any],
     defaults: StoreDefaults,
@@ -267,11 +267,12 @@ def _spec(
             store.segment_interval, f"segment_interval of store {store.name!r}", at_least=1
         )
     in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
-    in_memory = (in_memory or store.capacity is not None) and kind != "versioned"
+    is_versioned = "history_ms" in options
+    in_memory = (in_memory or store.capacity is not None) and not is_versioned
     # Kafka Streams has no stores in memory with headers (KIP-1271): they are to be asked for.
     with_headers = store.headers
     if with_headers is None:
-        with_headers = defaults.with_headers and not in_memory and kind != "versioned"
+        with_headers = defaults.with_headers and not in_memory and not is_versioned
     return StoreSpec(
         name=store.name,
         kind=kind,

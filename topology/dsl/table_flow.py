@@ -69,7 +69,7 @@ class TableFlow(Flow[K, V]):
             spec = key_value_spec(chosen, key, of_value, self.builder.defaults)
             serde = spec.value
         node = kind(node_name, parent=self.node, store=spec, **options)
-        is_versioned = None if spec is None else spec.traits.is_versioned
+        is_versioned = None if spec is None else spec.is_versioned
         logical = self._add(node, output_versioned=is_versioned)
         if serde is None:
             logical.leaves_out.add("value")

@@ -139,7 +139,7 @@ def _join_by_key(
         union=merge,
         this_parent=left.logical,
         other_parent=right.logical,
-        output_versioned=spec is not None and spec.traits.is_versioned,
+        output_versioned=spec is not None and spec.is_versioned,
     )
     graph.add(left.logical, logical)
     graph.add(right.logical, logical)

@@ -231,7 +231,7 @@ class TableNode(ProcessorNode):
         Nodes that compute their rows from a parent's ask the parent.
         """
         store = self.store
-        return store if store is not None and store.traits.is_versioned else None
+        return store if store is not None and store.is_versioned else None
 
     def is_versioned(self) -> bool:
         """Whether rows carry history (KIP-889): decides as-of lookups and is_latest handling."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from logstate.contracts.formats import KEY_AND_ID, SCALARS, WINDOWED, WITH_SCHEMA
+from logstate.contracts.changelog_keys import WINDOWED
+from logstate.contracts.formats import KEY_AND_ID, SCALARS, WITH_SCHEMA
 
 Description = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from logstate.contracts.record_parts import event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
-from logstate.contracts.stores import KeyValueStore, StoreSpec
+from logstate.contracts.stores import StoreSpec
 from logstate.serdes.built_in import serde_of
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.declaring.declaration_site import declaration_error
@@ -135,7 +135,7 @@ class KeyTimers(Generic[K]):
     ) -> None:
         for problem in signature_problems(callback, "the timer callback", "(key, at_ms)", 2):
             raise declaration_error(problem)
-        self._store: KeyValueStore[tuple[int, K], bytes] = context.store(store)
+        self._store = context.store(store)
         self._callback: Callable[[K, int], object] = callback
         context.schedule(every, kind, self._run_due)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
@@ -331,7 +331,7 @@ def _optional_ms(duration: timedelta | None) -> int | None:
 
 def _processor_store(
     name: str,
-    kind: StoreKind,
+    kind: str,
     key: Any,
     value: Any,
     *,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from logstate.contracts.changelog_keys import inner_key
+from logstate.contracts.changelog_keys import KeyLayout
 from logstate.contracts.records import FetchedRecord
 from logstate.kafka.broker_facts import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -265,7 +265,7 @@ def connector(spark_version: str | None, jars: Iterable[str]) -> Finding:
 
 
 def placement_of(
-    layout: str,
+    layout: KeyLayout,
     records: Iterable[FetchedRecord],
     partitions: int,
     partition_for: Callable[[bytes, int], int],
@@ -274,7 +274,7 @@ def placement_of(
     keys = misplaced = 0
     example = ""
     for record in records:
-        key: bytes = inner_key(layout, record.key())
+        key: bytes = layout.inner_key(record.key())
         keys += 1
         wanted = partition_for(key, partitions)
         if wanted != record.partition():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
 from logstate.changelog.cut import cut_key, decode_cut
 from logstate.changelog.state import TaskState
+from logstate.changelog.stores.kinds import kind_of
 from logstate.cli.shared.stored_logs import Settings, Stored
 from logstate.contracts.clients import Cluster, TopicDescription, run_steps
 from logstate.contracts.clock import SystemClock
@@ -194,7 +195,7 @@ class ReplayedTask:
         """Return the rows of all stores for a record's key, with all its windows."""
         if raw is None:
             return {}
-        source = self._key_of(raw)
+        source, specs = self._key_of(raw), self.task.state.specs
         return {
             name: {
                 repr(key): repr(value)
@@ -202,7 +203,7 @@ class ReplayedTask:
                 if source in (key, getattr(key, "key", None))
             }
             for name, store in self.task.state.stores.items()
-            if hasattr(store, "all") and self.task.state.specs[name].kind != "outer_join"
+            if hasattr(store, "all") and kind_of(specs[name]).key_layout.record_time_at is None
         }
 
     def _key_of(self, raw: bytes) -> Any:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.cli.shared.printing import finite, json_text, printable
 from logstate.cli.shared.stored_logs import StoredLog
-from logstate.contracts.changelog_keys import TAIL_BYTES, inner_key, window_of
+from logstate.contracts.changelog_keys import PLAIN, WINDOWED, KeyLayout
 from logstate.contracts.errors import LogstateError
-from logstate.contracts.formats import WINDOWED
 from logstate.contracts.records import FetchedRecord
 from logstate.serdes.described import Description, format_name, guessed, readable_decoder
 
@@ -64,15 +64,18 @@ class RecordReader:
     ) -> None:
         self._layout = log.layout if log is not None else _layout_of_key(key)
         self._size_ms = log.window_size_ms if log is not None else (key or {}).get("window_size_ms")
-        if log is None and self._layout != "plain":
+        if log is None and self._layout is not PLAIN:
             key = (key or {})["inner"]
         self._key = _reading(key, registry)
         self._value = _reading(value, registry)
+        self._log = log
 
     def shown(self, record: FetchedRecord) -> DisplayedRecord:
         """Decode a record; a part that cannot be decoded is marked."""
         key, value = record.key(), record.value()
         key_format, shown_key, window = self._key_and_window(key)
+        if value is not None and key is not None and self._log is not None:
+            value = kind_of(self._log.entry).value_of(key, value, self._log.name)
         value_format, shown_value = ("none", None) if value is None else self._value(value)
         return DisplayedRecord(
             str(record.topic()),
@@ -83,23 +86,24 @@ class RecordReader:
             shown_value,
             window,
             (key_format, value_format),
-            value is None,
+            record.value() is None,
         )
 
     def _key_and_window(self, key: bytes | None) -> tuple[str, Any, tuple[int, int | None] | None]:
         """Return the key's format, the key, and its window."""
         if key is None:
             return "none", None, None
-        tail = TAIL_BYTES.get(self._layout, 0)
+        layout = self._layout
+        tail = layout.tail_bytes
         if len(key) < tail:
             name = f"windowed, not readable: expected {tail} bytes of a window after the key"
             return name, guessed(key).value, None
-        return *self._key(inner_key(self._layout, key)), window_of(self._layout, key, self._size_ms)
+        return *self._key(layout.inner_key(key)), layout.window_of(key, self._size_ms)
 
 
-def _layout_of_key(key: Description | None) -> str:
+def _layout_of_key(key: Description | None) -> KeyLayout:
     """Return the layout for a topic that is not a changelog: only its key serde determines it."""
-    return WINDOWED.get((key or {}).get("format", ""), "plain")
+    return WINDOWED.get((key or {}).get("format", ""), PLAIN)
 
 
 def _reading(description: Description | None, registry: Mapping[str, str] | None) -> Read:

@@ -13,17 +13,10 @@ from typing import Any, NamedTuple
 from logstate.changelog.commit_of_task import clock_of_store, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key
 from logstate.changelog.cuts.source_topic_records import as_stored
-from logstate.contracts.changelog_keys import (
-    history_ms_of,
-    inner_key,
-    is_expired,
-    layout_of,
-    oldest_shown,
-)
+from logstate.changelog.stores.kinds import kind_of
+from logstate.contracts.changelog_keys import PLAIN, WINDOWED, KeyLayout, history_ms_of
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
-from logstate.contracts.formats import WINDOWED
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
-from logstate.contracts.stores import traits_of
 from logstate.contracts.topic_names import cuts_topic
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, latest_values, log_bounds, log_topics
@@ -50,7 +43,7 @@ class StoredLog(NamedTuple):
     entry: Entry
     topic: str
     partitions: int
-    layout: str
+    layout: KeyLayout
     key: Description | None
     value: Description | None
     window_size_ms: int | None
@@ -113,12 +106,13 @@ def stored_log(settings: Settings, stored: Stored, store: str) -> StoredLog:
 def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> StoredLog:
     """Return a changelog as its entry in the manifest describes it."""
     key, size_ms = entry.get("key"), entry.get("window_size_ms")
-    layout = layout_of(str(entry["kind"]), str((key or {}).get("format", "")))
+    kind = kind_of(entry)
+    layout = PLAIN if kind.is_internal else kind.layout_of(key)
     if key is not None and key.get("format") in WINDOWED:
         size_ms = key.get("window_size_ms") or size_ms
         key = key["inner"]
     value = entry.get("value")
-    if layout == "opaque":
+    if kind.is_internal:
         key = value = None
     return StoredLog(name, entry, topic, partitions, layout, key, value, size_ms)
 
@@ -177,9 +171,13 @@ def rows_of_key(
     """Yield the newest record of each row of a key in one partition, without expired rows."""
     batches = read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True)
     records = chain.from_iterable(map(as_stored(log.entry), batches))
-    oldest = oldest_shown(log.entry, log.layout)
+    oldest, clock_ms = kind_of(log.entry).oldest_shown(log.entry), at.clock_ms
     for row, record in sorted(newest_of_key(records, log, is_it).items()):
-        is_gone = at.clock_ms is not None and is_expired(log.layout, row, oldest, at.clock_ms)
+        is_gone = (
+            oldest is not None
+            and clock_ms is not None
+            and log.layout.expiry_time(row) < clock_ms + oldest
+        )
         if record.value() is not None and not is_gone:
             yield record
 
@@ -189,7 +187,7 @@ def newest_of_key(
 ) -> dict[bytes, FetchedRecord]:
     """Return the newest record of each row of a key, deletions too; of versions, the latest."""
     newest: dict[bytes, FetchedRecord] = {}
-    is_versioned = traits_of(log.entry["kind"]).is_versioned
+    is_versioned = kind_of(log.entry).is_versioned
     history_ms = history_ms_of(log.entry) if is_versioned else None
     clock_ms = -1
     for record in records:
@@ -198,7 +196,7 @@ def newest_of_key(
             if history_ms is not None and _time(record) < clock_ms - history_ms:
                 continue  # it was too old for the store, which refused it
         row = record.key()
-        if row is None or not is_it(inner_key(log.layout, row)):
+        if row is None or not is_it(log.layout.inner_key(row)):
             continue
         if is_versioned and row in newest and _time(record) < _time(newest[row]):
             continue  # an older version that came late

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logstate.changelog.state import TaskState
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.stores import StoreSpec
 
 
@@ -16,18 +17,17 @@ def rows_of(state: TaskState) -> dict[str, dict[bytes, bytes]]:
 def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """Return the rows that only depend on the consumed records and their order.
 
-    Left out: the count of changes that a suppress buffer keeps to notice a rollback, rows of
-    windows that are older than the retention, which may be deleted at any time, and the sequences
-    of an LRU store, of which only the order matters.
+    Left out: rows that a kind of store has for its own use, rows of windows that are older than the
+    retention, which may be deleted at any time, and the sequences of an LRU store, of which only
+    the order matters.
     """
-    if spec.kind == "suppress_buffer":
-        return {key: value for key, value in rows.items() if key != b"v"}
     if spec.capacity is not None:
         return in_order_of_use(rows)
     if spec.retention_ms is not None and rows:
         oldest = max(row_time(spec, key) for key in rows) - spec.retention_ms
         return {key: value for key, value in rows.items() if row_time(spec, key) > oldest}
-    return dict(rows)
+    own = kind_of(spec).own_rows
+    return {key: value for key, value in rows.items() if key not in own}
 
 
 def in_order_of_use(rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
@@ -44,8 +44,6 @@ def row_time(spec: StoreSpec, row: bytes) -> int:
     Rows of windows are segment, key, start, sequence number; for results on close, which lie by
     time first, segment, 0, start, key, sequence number, or segment, 1 and the key as else.
     """
-    if spec.kind == "session":
-        return int.from_bytes(row[-16:-8], "big")
     if spec.keep_at_retention and row[8:9] == b"\x00":
         return int.from_bytes(row[9:17], "big")
-    return int.from_bytes(row[-12:-4], "big")
+    return kind_of(spec).key_layout.expiry_time(row)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from logstate.admin.in_flight import check_is_drained
 from logstate.admin.logs import KafkaLogs
 from logstate.app.application import Application
-from logstate.contracts.changelog_keys import start_of_window
+from logstate.contracts.changelog_keys import WINDOW
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
 from logstate.contracts.records import ProducedRecord, TopicPartition
@@ -191,7 +191,7 @@ class Story:
             for record in batch:
                 raw: bytes = record.key()
                 # A window as a key on a topic has no sequence number behind its start.
-                start = start_of_window(raw + bytes(4))
+                start = WINDOW.expiry_time(raw + bytes(4))
                 found[raw[:-8].decode(), start, int.from_bytes(record.value(), "big")] += 1
         return found
 

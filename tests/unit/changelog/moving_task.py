@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import StateChanges, TaskState
-from logstate.changelog.stores.readers import READER_CLASSES, reader_maker
+from logstate.changelog.stores.kinds import kind_of
+from logstate.changelog.stores.readers import reader_maker
 from logstate.commit.output_buffer import NO_TIMESTAMP
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
@@ -99,7 +100,7 @@ class MovingTask:
         #: the commit whose transaction is open, and its input offset
         self._open_commit: tuple[StateChanges, int] | None = None
         spec = kind.spec
-        self._reader = reader_maker(spec, "app") if spec.kind in READER_CLASSES else None
+        self._reader = reader_maker(spec, "app") if kind_of(spec).reader else None
         self._start(Replay())
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from logstate import serdes
 from logstate.changelog.stores.versioned_reads import LATEST
-from logstate.contracts.changelog_keys import session_times, start_of_window
+from logstate.contracts.changelog_keys import WINDOW, session_times
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.serdes.join_serdes import (
@@ -131,7 +131,7 @@ def _single_windows(store: Any, clock: int) -> Any:
 def _visible(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
     """Without those that are hidden for good: a late put is logged, though nobody sees its row."""
     oldest = store._oldest()
-    return [(key, row) for key, row in rows if start_of_window(key) >= oldest]
+    return [(key, row) for key, row in rows if WINDOW.expiry_time(key) >= oldest]
 
 
 def _live_segments(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:

@@ -119,7 +119,7 @@ def run(kind: KindUnderTest, script: Script, *, logs_every_write: bool) -> None:
         task.end_commit()
     assert moving.answers(clock) == steady.answers(clock)
     # A deletion that is rolled back keeps the versions before and after it apart in the log.
-    if not (kind.spec.traits.is_versioned and any(fails for _, fails in script.inputs)):
+    if not (kind.spec.is_versioned and any(fails for _, fails in script.inputs)):
         assert moving.commits == steady.commits
     assert moving.rows() == steady.rows()
     look(moving, steady)
@@ -141,7 +141,7 @@ def happen(moving: MovingTask, event: Event) -> None:
         "follow": lambda: moving.follow(event.lacks, replay),
         "apply": moving.apply,
         "drop caches": moving.state.drop_caches,
-        "compact": moving.log.compact if not moving.kind.spec.traits.is_versioned else int,
+        "compact": moving.log.compact if not moving.kind.spec.is_versioned else int,
         "trim": moving.trim,
     }
     what[event.what]()

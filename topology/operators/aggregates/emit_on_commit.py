@@ -206,7 +206,7 @@ def as_forwarded(task: TaskContext, store: StoreSpec, getter: ValueGetter) -> Va
     The aggregate must send old values: these are the previous rows.
     """
     latest, value = getter.latest, store.value
-    is_session, is_immutable = store.kind == "session", value.immutable
+    is_session, is_immutable = store.gap_ms is not None, value.immutable
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
     write, read = value.serializer(topic, False), value.deserializer(topic, False)
 
@@ -231,7 +231,7 @@ def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:
         return None
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
     serialize = store.key.serializer(topic, True)
-    if not store.traits.is_segmented:
+    if not store.expires:
         return serialize
 
     def identity(windowed: Windowed[Any]) -> Hashable:

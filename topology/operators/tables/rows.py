@@ -36,7 +36,7 @@ def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
     """Return the two closures of a task's store."""
     store = task.store(spec.name)
     put = store.put
-    if not spec.traits.is_versioned:
+    if not spec.is_versioned:
         return _reader(store), _timestamped_writer(task, put)
 
     def write(
@@ -55,7 +55,7 @@ def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
 def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
     """Return the getter of a materialized table."""
     store = task.store(spec.name)
-    if not spec.traits.is_versioned:
+    if not spec.is_versioned:
         return ValueGetter(_reader(store), latest_bytes=store.latest_bytes)
     get = store.get
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
 from logstate.serdes.join_serdes import Instruction, Subscription
@@ -75,7 +76,7 @@ class Play(NamedTuple):
 
 
 def _key_value(model: Model, one: Input) -> None:
-    is_timestamped = model.spec.traits.is_timestamped
+    is_timestamped = kind_of(model.spec).row_format(model.spec).has_timestamp
     value: Any = one.value
     if is_timestamped and value is not None:
         headers = [("h", b"x")] if one.choice == 0 and model.spec.with_headers else None
@@ -89,7 +90,7 @@ def _key_value(model: Model, one: Input) -> None:
 
 def _least_recent_goes(model: Model, one: Input) -> None:
     value: Any = one.value
-    if model.spec.traits.is_timestamped and value is not None:
+    if kind_of(model.spec).row_format(model.spec).has_timestamp and value is not None:
         value = ValueAndTimestamp(value, one.time)
     model.set(one.key, value)  # the last one of the dict
     assert model.spec.capacity is not None
@@ -123,7 +124,7 @@ def _window(model: Model, one: Input) -> None:
         return
     model.see(one.time)
     value: Any = one.value
-    if value is not None and spec.traits.is_timestamped:
+    if value is not None and kind_of(spec).row_format(spec).has_timestamp:
         value = ValueAndTimestamp(value, one.time + one.choice)
     model.set((one.key, one.time, model.number), value)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from logstate import serdes
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.contracts.errors import SerdeError
-from logstate.contracts.stores import StoreKind, StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from tests.examples_tried import at_most
 from tests.unit.changelog.store_bench import MEDIA, StoreBench
 
@@ -30,7 +30,7 @@ TOTAL = serdes.json_of(Total)
 
 
 def spec_of(
-    kind: StoreKind = "key_value", value: serdes.Serde[Any] = serdes.int64, **options: Any
+    kind: str = "key_value", value: serdes.Serde[Any] = serdes.int64, **options: Any
 ) -> StoreSpec:
     return StoreSpec("counts", kind, serdes.string, value, **options)
 
@@ -304,7 +304,7 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
 @settings(max_examples=at_most(30))
 @given(steps=STEPS)
 def test_any_steps_leave_what_a_dict_would_hold_and_the_log_restores_it(
-    kind: StoreKind,
+    kind: str,
     value: serdes.Serde[Any],
     with_headers: bool,
     medium: str,

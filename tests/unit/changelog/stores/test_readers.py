@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.stores.readers import READER_CLASSES, reader_maker
+from logstate.changelog.stores.kinds import kind_of
+from logstate.changelog.stores.readers import reader_maker
 from logstate.changelog.view import CommittedRows
 from tests.examples_tried import at_most
 from tests.unit.changelog.store_bench import StoreBench
 from tests.unit.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest
 
-READ = [kind for kind in KINDS if kind.spec.kind in READER_CLASSES]
+READ = [kind for kind in KINDS if kind_of(kind.spec).reader]
 #: what changes a store or its rows
 WRITES = {
     "add",

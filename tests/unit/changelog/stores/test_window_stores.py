@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from logstate import serdes
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.contracts.records import Windowed
-from logstate.contracts.stores import StoreKind, StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from tests.unit.changelog.store_bench import MEDIA, StoreBench
 
 MINUTE = 60_000
 
 
-def spec_of(medium: str = "rocks", kind: StoreKind = "window", **options: Any) -> StoreSpec:
+def spec_of(medium: str = "rocks", kind: str = "window", **options: Any) -> StoreSpec:
     settled = {"window_size_ms": 10, "retention_ms": 60, "segment_interval_ms": 30, **options}
     return StoreSpec(
         "views", kind, serdes.string, serdes.int64, in_memory=medium == "memory", **settled
@@ -191,7 +191,7 @@ def test_windows_with_headers_keep_and_log_them(medium: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["window", "timestamped_window"])
-def test_what_a_replay_brings_takes_the_place_of_what_was_read(kind: StoreKind) -> None:
+def test_what_a_replay_brings_takes_the_place_of_what_was_read(kind: str) -> None:
     """Rows of a key that are read are kept together, and those with times as objects."""
 
     def value(number: int) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from logstate.cli.diagnosis.doctor_spark import spark_facts
 from logstate.cli.diagnosis.findings import Level, connector, placed, placement_of, workers_python
+from logstate.contracts.changelog_keys import PLAIN, WINDOW
 from logstate.kafka.producer import murmur2_partition
 from logstate.testing.fake.fetched import StoredRecord
 
@@ -72,15 +73,15 @@ def test_keys_that_no_murmur2_put_there_are_counted() -> None:
     right = [record_of(key, murmur2_partition(key, 4)) for key in keys]
     wrong = [record_of(key, (murmur2_partition(key, 4) + 1) % 4) for key in keys[:3]]
 
-    found = placement_of("plain", [*right, *wrong], 4, murmur2_partition)
+    found = placement_of(PLAIN, [*right, *wrong], 4, murmur2_partition)
 
     assert (found.keys, found.misplaced) == (23, 3)
     assert placed("spend", found).level is Level.WARNING
-    assert placed("spend", placement_of("plain", right, 4, murmur2_partition)).level is Level.OK
+    assert placed("spend", placement_of(PLAIN, right, 4, murmur2_partition)).level is Level.OK
 
 
 def test_windows_are_no_part_of_where_a_key_belongs() -> None:
     partition = murmur2_partition(b"ada", 4)
     record = record_of(b"ada" + bytes(12), partition)
 
-    assert placement_of("window", [record], 4, murmur2_partition).misplaced == 0
+    assert placement_of(WINDOW, [record], 4, murmur2_partition).misplaced == 0

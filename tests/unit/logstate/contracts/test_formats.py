@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from logstate.admin.described_encoders import encoder
 from logstate.changelog.rows.deferred_values import deferred_values
-from logstate.changelog.stores.kinds import STORE_CLASSES
-from logstate.contracts.formats import SCALARS, WINDOWED, WITH_SCHEMA, ScalarFormat
-from logstate.contracts.stores import TRAITS, StoreKind
+from logstate.contracts.changelog_keys import WINDOWED
+from logstate.contracts.formats import SCALARS, WITH_SCHEMA, ScalarFormat
 from logstate.generated.draw import Draw
 from logstate.generated.objects import DRAWN, maker_of
 from logstate.serdes.built_in import SCALAR_SERDES, session_windowed, string, windowed
@@ -40,12 +39,6 @@ def test_no_column_lacks_a_format() -> None:
         "keys that are typed": set(),
         "bytes of a schema": set(),
     }
-
-
-def test_no_column_lacks_a_kind_of_store() -> None:
-    kinds = set(get_args(StoreKind))
-    assert not missing(TRAITS, kinds), "their layout is not known"
-    assert not missing(STORE_CLASSES, kinds), "there is no class for them"
 
 
 @each_scalar

@@ -167,7 +167,7 @@ class Story:
         if not self.spec.is_logged or loss == "nothing":
             return
         if loss == "compaction":
-            if not self.spec.traits.is_versioned:
+            if not self.spec.is_versioned:
                 self.cluster.clean(log.topic)
             return
         if loss.startswith("topic"):

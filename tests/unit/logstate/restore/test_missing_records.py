@@ -9,7 +9,8 @@ import pytest
 
 from logstate import serdes
 from logstate.changelog.cut import Cut
-from logstate.contracts.stores import TRAITS, StoreSpec
+from logstate.changelog.stores.kinds import KINDS
+from logstate.contracts.stores import StoreSpec
 from logstate.restore.missing_records import (
     LogRange,
     Needed,
@@ -21,8 +22,8 @@ from logstate.restore.missing_records import (
 TOPIC = "app-s-changelog"
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
-SEGMENTED = [kind for kind, traits in TRAITS.items() if traits.is_segmented]
-KEPT = [kind for kind, traits in TRAITS.items() if not traits.is_segmented]
+SEGMENTED = [name for name, kind in KINDS.items() if kind.is_segmented]
+KEPT = [name for name, kind in KINDS.items() if not kind.is_segmented]
 
 
 def spec_of(kind: Any, **options: Any) -> StoreSpec:

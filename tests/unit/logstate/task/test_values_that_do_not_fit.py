@@ -27,7 +27,7 @@ from logstate import (
     serdes,
     skip,
 )
-from logstate.changelog.rows.row_codec import row_codec
+from logstate.changelog.rows.row_codec import TIMESTAMPED_ROW, row_codec
 from logstate.contracts.stores import StoreSpec
 from logstate.testing import FakeCluster, TopologyTestDriver
 from logstate.topology import key_value_store
@@ -177,6 +177,6 @@ def test_an_application_sends_the_record_to_its_dead_letters_and_reads_the_row_a
 
 def test_a_row_that_is_unreadable_already_says_whose_it_is_and_what_to_do() -> None:
     spec = StoreSpec("stats", "timestamped_key_value", serdes.string, serdes.json_of(Stat))
-    codec = row_codec(spec, "changelog")
+    codec = row_codec(spec, "changelog", TIMESTAMPED_ROW)
     with pytest.raises(SerdeError, match=r"row of store 'stats' cannot be read.*upgradable\(\)"):
         codec.decode_row(bytes(8) + b'{"n":1,"mean":2.5}')

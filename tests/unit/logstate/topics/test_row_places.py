@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from logstate.changelog.stores.key_value import KEY_VALUE
+from logstate.changelog.stores.kinds import kind_of
+from logstate.changelog.stores.subscription import FOREIGN_KEY_SUBSCRIPTION
 from logstate.contracts.changelog_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.contracts.partitioner import partition_of
 from logstate.serdes.built_in import string
@@ -41,7 +44,12 @@ _OF_ORDER = KeyAndIdSerde(string, string).serializer("t", True)((KEY.decode(), "
 def test_a_row_of_every_kind_lies_with_the_records_of_its_key(
     kind: str, key_format: str, logged: bytes
 ) -> None:
-    assert key_part(kind, {"format": key_format, "inner": {"format": "string"}})(logged) == KEY
+    assert (
+        key_part(kind_of({"kind": kind}), {"format": key_format, "inner": {"format": "string"}})(
+            logged
+        )
+        == KEY
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +72,7 @@ def test_windows_that_are_hashed_with_the_key_stay(
     if kind == "timestamped_window":
         logged += pack_window_tail(20, 1)
 
-    assert key_part(kind, key, hashed)(logged) == part
+    assert key_part(kind_of({"kind": kind}), key, hashed)(logged) == part
 
 
 def test_a_subscription_lies_with_its_right_row_and_names_the_place_of_its_left() -> None:
@@ -74,11 +82,11 @@ def test_a_subscription_lies_with_its_right_row_and_names_the_place_of_its_left(
     subscription = Subscription(bytes(16), Instruction.SUBSCRIBE_AND_ANSWER, "left", 3)
     key, value = keys(("right", "left")), serde.serializer(topic, False)(subscription)
 
-    moved = with_place_of_left(key, value, key_part("key_value", {"format": "string"}), 6)
+    moved = with_place_of_left(key, value, key_part(KEY_VALUE, {"format": "string"}), 6)
 
-    assert key_part("foreign_key_subscription", {"format": "combined_key"})(key) == b"right"
+    assert key_part(FOREIGN_KEY_SUBSCRIPTION, {"format": "combined_key"})(key) == b"right"
     assert moved is not None
     assert serde.deserializer(topic, False)(moved) == subscription._replace(
         primary_partition=partition_of(b"left", 6)
     )
-    assert with_place_of_left(key, None, key_part("key_value", {"format": "string"}), 6) is None
+    assert with_place_of_left(key, None, key_part(KEY_VALUE, {"format": "string"}), 6) is None
