@@ -14,7 +14,6 @@ from logstate.app.instance.states import ApplicationState, Lifecycle, StateListe
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
 from logstate.app.presence import Presence, not_asked_for, presence_of
-from logstate.app.served import ServedApplication
 from logstate.app.settings import Settings
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
@@ -145,8 +144,9 @@ class ApplicationView:
         place keys as Kafka's own clients do, pass ``placed_by="murmur2"`` to get None instead.
         Raises ConfigError for any other value, and for a ``max_age`` that is not a timedelta.
         """
-        check(durations("store()", max_age=max_age, optional=True))
-        store = self._workers.store(name, max_age, standbys=standbys)
+        if max_age is not None:
+            check(durations("store()", max_age=max_age))
+        store = self._workers.stores.named(name, max_age, standbys=standbys)
         if placed_by is not None:
             if placed_by != BY_HASH:
                 raise ConfigError(
@@ -345,7 +345,7 @@ class ApplicationView:
         present = self._present("asgi()")
         if self._settings.serving is None:
             raise not_asked_for("asgi()")
-        return AsgiService(ServedApplication(self, present), present.answers).app()
+        return AsgiService(self, present.answers, present.changes).app()
 
     def _present(self, what: str) -> Presence:
         if self._presence is None:

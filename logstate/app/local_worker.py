@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 
 from logstate.app.instance.health import FIRST_ASSIGNMENT_MS, Health, liveness, readiness
@@ -17,7 +18,6 @@ from logstate.app.instance.reports import TaskReport
 from logstate.app.instance.restarts import Restarts, response_to
 from logstate.app.instance.states import ApplicationState, Facts, Lifecycle
 from logstate.app.local_tasks import LocalTasks
-from logstate.app.readable_stores import ReadableStores
 from logstate.app.settings import Settings
 from logstate.app.unused_rows import UnusedRows
 from logstate.changelog.directory import StateDirectory
@@ -29,11 +29,12 @@ from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.kafka.garbage_collector import FreeMemory
 from logstate.kafka.redaction import redacted_text
 from logstate.metrics.instruments import Metrics
-from logstate.queries.queries import QueryableStore, is_readable
+from logstate.queries.reader import Freshness, LocalStores, is_readable
 from logstate.restore.restore import RestoreListener
 from logstate.restore.standby_assignor import GroupView
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.record_errors import what_ended
+from logstate.topics.placement import places_of
 from logstate.worker.assignment import WorkerControl
 from logstate.worker.gc_tuner import gc_tuner
 from logstate.worker.watchdog import Watchdog
@@ -97,15 +98,8 @@ class LocalWorker:
             lambda: self._worker.fetch_buffer.barriers,
             self._running_tasks,
         )
-        self._stores = ReadableStores(
-            settings.topology,
-            settings.application_id,
-            lambda: self._worker,
-            self.observer,
-            cluster,
-            clock,
-            self.why_ended,
-        )
+        self._sub_topologies = {sub.id: sub for sub in settings.topology.sub_topologies}
+        self._freshness = Freshness(clock.monotonic_ms, lambda: self.observer.away_since_ms)
 
     # ------------------------------------------------------------------ running
 
@@ -309,7 +303,7 @@ class LocalWorker:
 
     def task_counts(self) -> dict[int, int | None]:
         """Map sub-topologies to partition counts; None before the start."""
-        subs = self._settings.topology.sub_topologies
+        subs = self._sub_topologies.values()
         return {sub.id: self._worker.task_count(sub) for sub in subs}
 
     def task_reports(self) -> dict[str, TaskReport]:
@@ -323,17 +317,27 @@ class LocalWorker:
 
     def age_ms(self, owned: OwnedTask) -> float:
         """Return the age of a task's committed rows."""
-        return self._stores.freshness(None).age_ms(owned)
+        return self._freshness.age_ms(owned)
 
-    def store(
-        self, name: str, max_age: timedelta | None, *, standbys: bool = False
-    ) -> QueryableStore:
-        """Return a store for reading committed rows."""
-        return self._stores.named(name, max_age, standbys=standbys)
+    @cached_property
+    def stores(self) -> LocalStores:
+        """The stores of this worker; their serdes are bound when the first one is requested."""
+        settings, topology = self._settings, self._settings.topology
+        return LocalStores(
+            places_of(topology, settings.application_id),
+            settings.application_id,
+            lambda: self.observer.tasks,
+            lambda number: self._worker.task_count(self._sub_topologies[number]),
+            self._freshness,
+            standbys=lambda: self._worker.followed.queried(),  # noqa: PLW0108  of the worker then
+            global_stores=lambda: self._worker.global_stores,
+            why_ended=self.why_ended,
+            partition_for=self.cluster.partition_for,
+        )
 
     def readiness(self, max_age: timedelta | None) -> Health:
         """Report whether local reads of all its tasks are answered."""
-        return readiness(self.observer, self._stores.freshness(None), self.why_ended(), max_age)
+        return readiness(self.observer, self._freshness, self.why_ended(), max_age)
 
     def liveness(self) -> Health:
         """Report whether only a restart helps."""

@@ -22,10 +22,9 @@ from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.topic_names import changelog_topic
 from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
 from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
-from logstate.directory.metadata import Lookup, StorePlace
+from logstate.directory.metadata import Lookup
 from logstate.http.changes import ChangeFeed
 from logstate.http.client import Client
 from logstate.http.query_handler import QueryHandler
@@ -33,9 +32,6 @@ from logstate.http.remote_store import RemoteStore
 from logstate.http.tls_files import check_files
 from logstate.restore.standby_assignor import GroupView, Peer, TaskOwner
 from logstate.topics.manifest_log import log_of
-from logstate.topics.placement import placed_by
-from logstate.topology.graph.sub_topology import SubTopology
-from logstate.topology.plan.plan import Topology
 
 if TYPE_CHECKING:
     from logstate.http.server import Server
@@ -90,20 +86,6 @@ _ASKING = 40
 PLACE_KEPT_MS = 45_000
 
 
-def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
-    """Return the places of all queryable stores."""
-
-    def place(sub: SubTopology, spec: StoreSpec) -> StorePlace:
-        topic = spec.source_topic or changelog_topic(application_id, spec.name)
-        is_placed = sub.is_global or placed_by(topology, sub, spec) is not None
-        encode_key = spec.key.serializer(topic, True)
-        matches = any(topic.is_pattern for topic in sub.source_topics)
-        return StorePlace(spec.name, sub.id, sub.is_global, encode_key, is_placed, matches)
-
-    subs = (*topology.sub_topologies, *topology.global_sub_topologies)
-    return {spec.name: place(sub, spec) for sub in subs for spec in sub.stores}
-
-
 class Presence:
     """The directory entry and the HTTP server of one instance."""
 
@@ -140,7 +122,7 @@ class Presence:
             serving.token,
         )
         self.lookup = Lookup(
-            places_of(settings.topology, settings.application_id),
+            workers.stores.places,
             self.link.known,
             clock.monotonic_ms,
             lambda: self.link.trouble,
@@ -149,13 +131,11 @@ class Presence:
     @cached_property
     def answers(self) -> QueryHandler:
         """Answers the requests of other instances."""
-        topology = self._settings.topology
         return QueryHandler(
             self.instance,
             self._settings.application_id,
             self.serving,
-            {**topology.stores, **topology.global_stores},
-            lambda name, max_age, standbys: self._workers.store(name, max_age, standbys=standbys),
+            self._workers.stores.read,
             self.lookup,
         )
 
@@ -187,13 +167,6 @@ class Presence:
                 log_of, application_id=application_id, cluster=self._cluster, clock=self._clock
             ),
         )
-
-    def task_counts(self) -> dict[int, int]:
-        """Map sub-topologies to partition counts, for those that an instance has reported."""
-        known, now = self.link.known, self._clock.monotonic_ms()
-        subs = self._settings.topology.sub_topologies
-        counts = {sub.id: known.task_count(sub.id, now) for sub in subs}
-        return {number: count for number, count in counts.items() if count is not None}
 
     def listen(self) -> None:
         """Bind the address; raise ConfigError if it, or a certificate, is not available."""

@@ -22,7 +22,6 @@ from logstate.app.instance.channel import Channel
 from logstate.app.instance.forwarded_logs import forward
 from logstate.app.instance.merged_metrics import figures_of
 from logstate.app.instance.owner_process import is_worker
-from logstate.app.instance.questions import Question, StoreServer
 from logstate.app.instance.reports import WorkerReport
 from logstate.app.instance.states import Lifecycle
 from logstate.app.instance.worker_processes import StartCommand
@@ -31,6 +30,7 @@ from logstate.app.settings import Settings
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError, StoreError
+from logstate.queries.requests import Cursors, Pages, ReadRequest
 from logstate.restore.restore import RestoreListener
 from logstate.topology import Topology
 from logstate.topology.declaring.module_values import ModuleValues, changed_values, module_values
@@ -43,8 +43,9 @@ MODULE = "logstate.app.worker_main"
 _LOOK_S = 0.2
 #: a full report is sent after this many checks
 _EVERY = 5
-#: number of concurrent reads
+#: number of concurrent reads, and of rows that are sent at a time
 _READERS = 4
+_PAGE_ROWS = 1_000
 #: how long the last commit may take after the instance is gone
 _LAST_COMMIT_S = 60.0
 
@@ -139,7 +140,8 @@ class ServedWorker:
         return worker.failure
 
     def _listen(self, worker: LocalWorker, readers: ThreadPoolExecutor) -> None:
-        answers = StoreServer(lambda name, age, copies: worker.store(name, age, standbys=copies))
+        read = lambda request: worker.stores.read(request)  # noqa: E731, PLW0108  serdes bind then
+        pages = Pages(read, _PAGE_ROWS, Cursors(None))
         while not worker.is_finished:
             if not self._channel.has_message(_LOOK_S):
                 continue
@@ -158,17 +160,19 @@ class ServedWorker:
             elif kind == "siblings":
                 worker.update_siblings(content)
             elif kind == "ask":
-                readers.submit(self._answer, answers, *content)
+                readers.submit(self._answer, pages, *content)
+            elif kind == "close":
+                pages.cursors.close(content)
 
-    def _answer(self, answers: StoreServer, number: int, asked: bytes) -> None:
-        """Answer a question.
+    def _answer(self, pages: Pages, number: int, asked: bytes) -> None:
+        """Answer a request.
 
-        Questions and answers contain user objects: exceptions from unpickling them are for the
+        Requests and replies contain user objects: exceptions from unpickling them are for the
         client that asked, not for this process.
         """
         try:
-            answer = dumps(answers.to(number, _question(asked)))
-            self._channel.send("answer", (number, True, answer))
+            reply = dumps(pages.reply(_request(asked), str(number)))
+            self._channel.send("answer", (number, True, reply))
         except Exception as exc:  # noqa: BLE001  raised in the process that asked
             if not isinstance(exc, LogstateError):
                 _add_trace(exc)
@@ -210,15 +214,15 @@ def report_of(worker: LocalWorker) -> WorkerReport:
     )
 
 
-def _question(asked: bytes) -> Question:
+def _request(asked: bytes) -> ReadRequest:
     try:
-        question: Question = loads(asked)
+        request: ReadRequest = loads(asked)
     except Exception as exc:
         raise StoreError(
             "an argument of the read was pickled for the worker process that has the store, and"
             f" cannot be unpickled there: {type(exc).__name__}: {text_of(exc)}. {UNPICKLED_HINT}"
         ) from exc
-    return question
+    return request
 
 
 def _add_trace(failure: BaseException) -> None:

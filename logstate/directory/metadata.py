@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError, StoreUnavailableError
-from logstate.contracts.partitioner import partition_of
+from logstate.contracts.partitioner import StorePlace, partition_of, place_of
 from logstate.directory.entries import InstanceEntry, InstanceMetrics, TaskEntry
 from logstate.directory.known_instances import KnownInstances, Owner
 
@@ -51,20 +51,6 @@ class KeyQueryMetadata:
     is_readable: bool
     #: instances with a standby of the task
     standby_hosts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class StorePlace:
-    """The sub-topology of a store, and the encoding of its keys."""
-
-    name: str
-    sub_topology: int
-    is_global: bool
-    encode_key: Callable[[Any], bytes]
-    #: the application itself writes each key to the partition of its hash
-    is_placed: bool = True
-    #: its tasks read topics that match a pattern, so there may be more of them later
-    reads_patterns: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,12 +132,7 @@ class Lookup:
 
     def place(self, store: str) -> StorePlace:
         """Return the place of a store in the topology; raise StoreUnavailableError for others."""
-        found = self.places.get(store)
-        if found is None:
-            raise StoreUnavailableError(
-                f"there is no store {store!r}; the topology has {sorted(self.places)}"
-            )
-        return found
+        return place_of(self.places, store)
 
     def task_count(self, place: StorePlace) -> int:
         """Return the partition count of a store."""
@@ -162,6 +143,12 @@ class Lookup:
                 f"store {place.name!r}: no instance has reported its partition count yet. Try again"
             )
         return count
+
+    def task_counts(self, sub_topologies: Iterable[int]) -> dict[int, int]:
+        """Map sub-topologies to partition counts, for those that an instance has reported."""
+        now = self.now_ms()
+        counts = {number: self.known.task_count(number, now) for number in sub_topologies}
+        return {number: count for number, count in counts.items() if count is not None}
 
     # ------------------------------------------------------------------ pieces
 

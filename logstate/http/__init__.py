@@ -2,7 +2,7 @@
 
 Starlette, uvicorn and httpx are imported only here (the extra ``http``).
 
-Imports directory and queries. `query_handler` checks the ownership of a partition at the read
-itself, `wire` encodes reads, `remote_store` sends them, `asgi` and `server` serve them. Start with
-`query_handler`.
+Imports directory and queries, and metrics and plan for the status. `query_handler` checks the
+ownership of a partition at the read itself, `wire` encodes the keys and values of a request,
+`remote_store` sends it, `asgi` and `server` serve it. Start with `query_handler`.
 """

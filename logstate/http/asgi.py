@@ -6,8 +6,8 @@ import asyncio
 import hmac
 import itertools
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,14 +17,13 @@ from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
 from logstate.http.changes import ChangeFeed
 from logstate.http.client import READ_PATH
-from logstate.http.cursors import Cursors
+from logstate.http.instance_endpoints import InstanceEndpoints, ServedApplication
 from logstate.http.keys import document, key_of, plain, plain_row
 from logstate.http.page import page
 from logstate.http.parameters import (
     OF_CHANGES,
     OF_KEYS,
     OF_RANGES,
-    OF_TOPOLOGY,
     BadRequestError,
     at_least,
     check_goes_on,
@@ -52,14 +51,25 @@ from logstate.http.responses import (
     ndjson_response,
     unauthorized,
 )
+from logstate.queries.requests import Cursors
 
 try:
+    from starlette.applications import Starlette
+    from starlette.datastructures import QueryParams
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
+    from starlette.types import Scope
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
+
+_PAGE_DEFAULT = 100
+#: requests that wait for other instances, and requests of others that are answered here
+_ASKING, _ANSWERING = 40, 20
+#: concurrent requests except probes; more get the status 503
+_REQUESTS_MAX = 200
+_SCHEME = b"bearer"
 
 
 class WholePathRoute(Route):
@@ -86,26 +96,6 @@ def no_route(request: Request, exc: Exception) -> Response:
     return error_response(404, f"unknown path {path!r:.100}: the paths are {', '.join(paths)}")
 
 
-try:
-    from starlette.applications import Starlette
-    from starlette.datastructures import QueryParams
-    from starlette.exceptions import HTTPException
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import Scope
-except ImportError as error:  # pragma: no cover - depends on what is installed
-    raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
-
-_PAGE_DEFAULT = 100
-#: requests that wait for other instances, and requests of others that are answered here
-_ASKING, _ANSWERING = 40, 20
-#: concurrent requests except probes; more get the status 503
-_REQUESTS_MAX = 200
-_SCHEME = b"bearer"
-#: formats of the topology
-_FORMS = {"text": "text/plain", "svg": "image/svg+xml", "mermaid": "text/plain"}
-
-
 class _Pages(NamedTuple):
     """Rows that are read page by page, with the request that started the scan."""
 
@@ -115,29 +105,22 @@ class _Pages(NamedTuple):
     lines: Iterator[tuple[bool, bytes]]
 
 
-class Served(Protocol):
-    """What an instance serves."""
-
-    application_id: str
-
-    def live(self) -> Reason: ...
-    def ready(self) -> Reason: ...
-    def status(self) -> dict[str, Any]: ...
-    def metrics(self) -> bytes: ...
-    def topology(self, form: str) -> str: ...
-    def stores(self) -> list[dict[str, Any]]: ...
-    def remote_store(
-        self, name: str, at_least: Mapping[str, int], *, standbys: bool
-    ) -> RemoteStore: ...
-    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeFeed: ...
-
-
 class AsgiService:
-    """The routes; each blocking read runs in a thread."""
+    """The routes; each blocking read runs in a thread.
 
-    def __init__(self, served: Served, answers: QueryHandler) -> None:
+    ``changes`` opens a reader of the committed changes of a store.
+    """
+
+    def __init__(
+        self,
+        served: ServedApplication,
+        answers: QueryHandler,
+        changes: Callable[..., ChangeFeed],
+    ) -> None:
         self._served = served
+        self._instance = InstanceEndpoints(served, answers)
         self._answers = answers
+        self._changes_of = changes
         token = answers.serving.token
         #: the expected token; empty: none is needed
         self._wanted = token.encode() if token else b""
@@ -157,19 +140,16 @@ class AsgiService:
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
-        served, here, others = self._served, self._answering, self._asking
+        here, others, documents = self._answering, self._asking, self._instance.documents
         read = ReadEndpoint(self._answers, self._may, here, self._misnamed)
         routes = [
             WholePathRoute(READ_PATH, read, methods=["POST"]),  # the most frequent one: first
             WholePathRoute("/", page),
-            WholePathRoute("/live", self._probe(served.live)),
-            WholePathRoute("/ready", self._probe(served.ready)),
-            WholePathRoute("/status", self._of(lambda _: json_response(served.status()), here)),
-            WholePathRoute("/metrics", self._of(self._metrics, here)),
-            WholePathRoute("/topology", self._of(self._topology, here)),
-            WholePathRoute(
-                "/stores", self._of(lambda _: json_response({"stores": served.stores()}), here)
+            *(
+                WholePathRoute(path, self._probe(one))
+                for path, one in self._instance.probes.items()
             ),
+            *(WholePathRoute(path, self._of(one, here)) for path, one in documents.items()),
             WholePathRoute("/stores/{store}", self._of(self._range, others)),
             WholePathRoute("/stores/{store}/changes", self._changes),
             WholePathRoute("/stores/{store}/{key:path}", self._of(self._key, others)),
@@ -232,16 +212,6 @@ class AsgiService:
             " proxy in Serving(hosts=)",
         )
 
-    def _metrics(self, _request: Request) -> Response:
-        return Response(self._served.metrics(), media_type="text/plain; version=0.0.4")
-
-    def _topology(self, request: Request) -> Response:
-        check_names(request.query_params, OF_TOPOLOGY)
-        form = request.query_params.get("as", "text")
-        if form not in _FORMS:
-            raise BadRequestError(f"as must be one of {', '.join(_FORMS)}; got {form!r:.100}")
-        return Response(self._served.topology(form), media_type=_FORMS[form])
-
     # ------------------------------------------------------------------ stores
 
     def _key(self, request: Request) -> Response:
@@ -301,17 +271,18 @@ class AsgiService:
             raise BadRequestError(
                 "standbys=true and at_least= exclude each other: standbys do not know positions"
             )
-        return self._served.remote_store(name, offsets, standbys=standbys)
+        timeout = self._answers.serving.timeout
+        return self._served.remote_store(name, timeout=timeout, at_least=offsets, standbys=standbys)
 
     def _spec(self, request: Request, parameters: Collection[str]) -> StoreSpec:
         check_text(request.scope.get("raw_path") or b"", request.scope["query_string"])
         check_names(request.query_params, parameters)
         name = request.path_params["store"]
-        spec = self._answers.specs.get(name)
-        if spec is None:
-            known = sorted(self._answers.specs)
+        places = self._answers.lookup.places
+        if name not in places:
+            known = sorted(places)
             raise BadRequestError(f"there is no store {name!r:.100}; the topology has {known}")
-        return spec
+        return places[name].spec
 
     async def _changes(self, request: Request) -> Response:
         """Send server-sent events until the client disconnects."""
@@ -353,7 +324,7 @@ class AsgiService:
         begin = query.get("from", "now")
         if begin not in ("now", "beginning"):
             raise BadRequestError(f"from must be now or beginning; got {begin!r:.100}")
-        return self._served.changes(spec, after, from_beginning=begin == "beginning")
+        return self._changes_of(spec, after, from_beginning=begin == "beginning")
 
     async def _events(self, reader: ChangeFeed) -> AsyncIterator[bytes]:
         try:

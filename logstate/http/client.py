@@ -20,9 +20,8 @@ import msgspec
 
 from logstate.contracts.errors import UNDECODABLE, StoreAccessError, StoreUnavailableError
 from logstate.contracts.serving import Serving
-from logstate.http.cursors import CursorGoneError
 from logstate.http.query_handler import MisdirectedError
-from logstate.http.wire import ReadReply, ReadRequest
+from logstate.queries.requests import CursorGoneError, ReadReply, ReadRequest
 
 READ_PATH = "/instances/read"
 #: maximum size of a page of rows

@@ -12,41 +12,22 @@ A response requires three conditions:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+
+import msgspec
 
 from logstate.contracts.errors import LogstateError, StoreAccessError
 from logstate.contracts.serving import Serving
-from logstate.contracts.stores import StoreSpec
 from logstate.directory.metadata import Lookup
-from logstate.http.cursors import Cursors
-from logstate.http.wire import READS, ReadReply, ReadRequest, StoreCodec
-from logstate.queries.queries import QueryableStore
+from logstate.http.wire import READS, StoreCodec
+from logstate.queries.requests import Answer, Cursors, Pages, ReadReply, ReadRequest
 
 
 class MisdirectedError(LogstateError):
     """The request has to go to another instance."""
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The result of a read here, not encoded yet."""
-
-    positions: dict[str, int]
-    value: Any = None
-    rows: Iterator[Any] | None = None
-    #: of a standby: changelog offsets that it lacks; None: this instance is the owner
-    lag: int | None = None
-
-
-@dataclass(frozen=True)
-class _Pages:
-    request: ReadRequest
-    answered: Answered
 
 
 @dataclass
@@ -56,22 +37,21 @@ class QueryHandler:
     instance: str
     application_id: str
     serving: Serving
-    specs: dict[str, StoreSpec]
-    #: returns a store by name, age, and whether standbys may be read
-    store: Callable[[str, timedelta | None, bool], QueryableStore]
+    #: reads a partition that is here
+    read_here: Callable[[ReadRequest], Answer]
     lookup: Lookup
     _codecs: dict[str, StoreCodec] = field(default_factory=dict, init=False)
 
     @cached_property
-    def _cursors(self) -> Cursors[_Pages]:
-        return Cursors(self.lookup.now_ms)
+    def _pages(self) -> Pages:
+        return Pages(self._encoded, self.serving.page_rows, Cursors(self.lookup.now_ms))
 
     def codec(self, store: str) -> StoreCodec:
         """Return the codec of a store's reads; raise StoreUnavailableError for an unknown store."""
         found = self._codecs.get(store)
         if found is None:
-            self.lookup.place(store)
-            found = self._codecs[store] = StoreCodec(self.specs[store], self.application_id)
+            spec = self.lookup.place(store).spec
+            found = self._codecs[store] = StoreCodec(spec, self.application_id)
         return found
 
     def reply(self, request: ReadRequest) -> ReadReply:
@@ -80,53 +60,34 @@ class QueryHandler:
             raise MisdirectedError(
                 f"the instance that had this address has ended; {self.instance} runs here now"
             )
-        if request.cursor is not None:
-            return self._page(self._cursors.taken(request.cursor))
-        shape = READS.get(request.read)
-        if shape is None:
-            raise StoreAccessError(f"unknown read {request.read!r}; the reads are {sorted(READS)}")
-        codec = self.codec(request.store)
-        arguments = codec.arguments_in(request.read, request.arguments)
-        answered = self.read(
-            request.store,
-            request.partition,
-            request.read,
-            arguments,
-            request.options,
-            None if request.max_age_ms is None else timedelta(milliseconds=request.max_age_ms),
-            standby=request.standby,
-        )
-        if answered.rows is None:
-            value = codec.answer_out(request.read, answered.value)
-            return ReadReply(answered.positions, value, answered.lag)
-        return self._page(_Pages(request, answered))
+        return self._pages.reply(request)
 
-    def read(
-        self,
-        store: str,
-        partition: int,
-        read: str,
-        arguments: tuple[Any, ...],
-        options: dict[str, bool],
-        max_age: timedelta | None,
-        *,
-        standby: bool = False,
-    ) -> Answered:
+    def _encoded(self, request: ReadRequest) -> Answer:
+        read = request.read
+        if read not in READS:
+            raise StoreAccessError(f"unknown read {read!r}; the reads are {sorted(READS)}")
+        codec = self.codec(request.store)
+        arguments = codec.arguments_in(read, request.arguments)
+        answer = self.read(msgspec.structs.replace(request, arguments=arguments))
+        value = answer.value
+        if isinstance(value, Iterator):
+            value = map(partial(codec.row_out, read), value)
+        else:
+            value = codec.answer_out(read, value)
+        return msgspec.structs.replace(answer, value=value)
+
+    def read(self, request: ReadRequest) -> Answer:
         """Read from this instance; raise if it is not the owner, or may not be.
 
-        With ``standby``, read its standby copy, if ``max_age`` allows.
+        A request for a standby reads its standby copy, if ``max_age_ms`` allows.
         """
-        if standby:
-            queryable = self.store(store, max_age, True)
-        else:
-            limit = self.serving.max_age
-            queryable = self.store(store, limit if max_age is None else min(limit, max_age), False)
-            self._check(store, partition)
-        answer = queryable.answer(partition, read, arguments, options)
-        positions = {str(tp): offset for tp, offset in answer.positions.items()}
-        if isinstance(answer.value, Iterator):
-            return Answered(positions, rows=answer.value, lag=answer.lag)
-        return Answered(positions, answer.value, lag=answer.lag)
+        if not request.standby:
+            self._check(request.store, request.partition)
+            limit_ms = self.serving.max_age // timedelta(milliseconds=1)
+            if request.max_age_ms is not None:
+                limit_ms = min(limit_ms, request.max_age_ms)
+            request = msgspec.structs.replace(request, max_age_ms=limit_ms)
+        return self.read_here(request)
 
     def _check(self, store: str, partition: int) -> None:
         place = self.lookup.place(store)
@@ -137,14 +98,3 @@ class QueryHandler:
             raise MisdirectedError(
                 f"store {store!r}: task {found.task} belongs to {found.active_host} now"
             )
-
-    # ------------------------------------------------------------------ pages
-
-    def _page(self, one: _Pages) -> ReadReply:
-        rows, request = one.answered.rows, one.request
-        assert rows is not None
-        codec, most = self.codec(request.store), self.serving.page_rows
-        found = [codec.row_out(request.read, row) for row in itertools.islice(rows, most)]
-        cursor = self._cursors.kept(one) if len(found) == most else None
-        answered = one.answered
-        return ReadReply(answered.positions, lag=answered.lag, rows=found, cursor=cursor)

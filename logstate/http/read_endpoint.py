@@ -16,7 +16,7 @@ from logstate.contracts.errors import UNDECODABLE
 from logstate.http.parameters import BadRequestError
 from logstate.http.query_handler import QueryHandler
 from logstate.http.responses import Threads, error_response, handle_errors, unauthorized
-from logstate.http.wire import ReadRequest
+from logstate.queries.requests import ReadRequest
 
 try:
     from starlette.responses import Response

@@ -20,17 +20,19 @@ from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
+from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.stores import checked_partition
-from logstate.directory.metadata import KeyQueryMetadata, StorePlace
-from logstate.http.cursors import CursorGoneError
+from logstate.directory.metadata import KeyQueryMetadata
 from logstate.http.query_handler import MisdirectedError, QueryHandler
-from logstate.http.wire import ReadReply, ReadRequest
-from logstate.queries.queries import found_rows
-from logstate.queries.store_reads import StoreReads
+from logstate.queries.queries import StoreReads, found_rows
+from logstate.queries.requests import CursorGoneError, ReadReply, ReadRequest, rows_of
 
 T = TypeVar("T")
 
@@ -105,7 +107,7 @@ class RemoteStore(StoreReads):
             (name, int(name.rpartition("-")[2]), offset)
             for name, offset in zip(map(str, at_least), at_least.values(), strict=True)
         ]
-        self._max_age = max_age
+        self._max_age_ms = None if max_age is None else max_age // timedelta(milliseconds=1)
         self._wait = wait
         self._now_s = now_s
         self._standbys = standbys
@@ -256,28 +258,29 @@ class RemoteStore(StoreReads):
         *,
         standby: bool = False,
     ) -> RemoteAnswer:
-        answers, max_age = self._answers, self._max_age
         read, arguments = call.read, call.arguments
-        if instance == answers.instance:
-            here = answers.read(self.name, partition, read, arguments, {}, max_age, standby=standby)
-            self._check_positions(here.positions, partition)
-            value = here.value if here.rows is None else here.rows
-            return RemoteAnswer(value, here.positions, host, partition, here.lag)
         request = ReadRequest(
             instance,
             self.name,
             partition,
             read,
-            self._codec.arguments_out(read, arguments),
-            max_age_ms=None if max_age is None else max_age // timedelta(milliseconds=1),
+            arguments,
+            max_age_ms=self._max_age_ms,
             standby=standby,
         )
+        if instance == self._answers.instance:
+            here = self._answers.read(request)
+            self._check_positions(here.positions, partition)
+            return RemoteAnswer(here.value, here.positions, host, partition, here.lag)
+        encoded = self._codec.arguments_out(read, arguments)
+        request = msgspec.structs.replace(request, arguments=encoded)
         reply = self._asks(host, request, self._share_s(call))
         self._check_positions(reply.positions, partition)
         if reply.rows is None:
             value = self._codec.answer_in(read, reply.value)
         else:
-            value = self._rows(host, request, reply)
+            rows = rows_of(reply, lambda cursor: self._next_page(host, request, cursor))
+            value = map(partial(self._codec.row_in, read), rows)
         return RemoteAnswer(value, reply.positions, host, partition, reply.lag)
 
     def _share_s(self, call: _Call) -> float:
@@ -286,25 +289,16 @@ class RemoteStore(StoreReads):
         share_s = min(left_s, self._timeout_s * _ONE_OF_SEVERAL) if self._standbys else left_s
         return max(_LEAST_S, share_s)
 
-    def _rows(self, host: str, request: ReadRequest, first: ReadReply) -> Iterator[Any]:
-        page = first
-        while True:
-            for row in page.rows or ():
-                yield self._codec.row_in(request.read, row)
-            if page.cursor is None:
-                return
-            more = ReadRequest(
-                request.instance, self.name, request.partition, request.read, cursor=page.cursor
-            )
-            try:
-                page = self._asks(host, more, self._timeout_s)
-            except (StoreUnavailableError, MisdirectedError, CursorGoneError) as exc:
-                raise StoreUnavailableError(
-                    f"store {self.name!r}: the rest of partition {request.partition} cannot be read"
-                    f" from {host}: {text_of(exc)}."
-                    " Rows of another instance would not be of the same"
-                    " commit: restart the scan"
-                ) from exc
+    def _next_page(self, host: str, request: ReadRequest, cursor: str) -> ReadReply:
+        try:
+            return self._asks(host, request.page(cursor), self._timeout_s)
+        except (StoreUnavailableError, MisdirectedError, CursorGoneError) as exc:
+            raise StoreUnavailableError(
+                f"store {self.name!r}: the rest of partition {request.partition} cannot be read"
+                f" from {host}: {text_of(exc)}."
+                " Rows of another instance would not be of the same"
+                " commit: restart the scan"
+            ) from exc
 
     def _check_positions(self, positions: Mapping[str, int], partition: int) -> None:
         for name, number, wanted in self._at_least:

@@ -11,10 +11,10 @@ import msgspec
 
 from logstate.contracts.errors import LogstateError, SerdeError, StoreError, StoreUnavailableError
 from logstate.http.changes import ChangesGoneError, NoChangesError
-from logstate.http.cursors import CursorGoneError
 from logstate.http.keys import document
 from logstate.http.parameters import BadRequestError
 from logstate.http.query_handler import MisdirectedError
+from logstate.queries.requests import CursorGoneError
 
 try:
     import anyio

@@ -7,10 +7,7 @@ Only the reads in this table are possible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Annotated, Any, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
@@ -21,9 +18,6 @@ from logstate.contracts.stores import (
     check_arguments,
 )
 from logstate.contracts.topic_names import changelog_topic
-
-#: maximum of a timedelta
-_MILLISECONDS_MAX = timedelta.max // timedelta(milliseconds=1)
 
 
 class ReadShape(NamedTuple):
@@ -55,34 +49,6 @@ READS = {
 }
 
 
-class ReadRequest(msgspec.Struct, frozen=True):
-    """A read of one partition, for one instance only."""
-
-    instance: str
-    store: str
-    partition: int
-    read: str
-    arguments: list[Any] = []
-    options: dict[str, bool] = {}
-    max_age_ms: Annotated[int, msgspec.Meta(ge=0, le=_MILLISECONDS_MAX)] | None = None
-    #: a standby may respond
-    standby: bool = False
-    #: the cursor for the next page of an earlier request
-    cursor: str | None = None
-
-
-class ReadReply(msgspec.Struct, frozen=True):
-    """The result, and the input positions of its commit."""
-
-    positions: dict[str, int]
-    value: Any = None
-    #: of a standby: changelog offsets that it lacks; None: the owner responded
-    lag: int | None = None
-    rows: list[Any] | None = None
-    #: of the next page; None: there is none
-    cursor: str | None = None
-
-
 class StoreCodec:
     """Encodes and decodes arguments and results of the reads of one store."""
 
@@ -95,14 +61,14 @@ class StoreCodec:
         self._value_out = spec.value.serializer(topic, False)
         self._value_in = spec.value.deserializer(topic, False)
 
-    def arguments_out(self, read: str, arguments: Sequence[Any]) -> list[Any]:
+    def arguments_out(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Encode; raise StoreArgumentError for a key or a time of another type."""
         check_arguments(self._spec, self._key_out, read, arguments)
         keys = READS[read].keys
-        return [
+        return tuple(
             self._key_out(one) if place < keys and one is not None else one
             for place, one in enumerate(arguments)
-        ]
+        )
 
     def arguments_in(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Decode; raise SerdeError for bytes that are not a key."""

@@ -209,8 +209,7 @@ class KafkaCluster:
     def probe(self) -> KafkaProbe:
         return KafkaProbe({**self._user.of_admin(), **self._common}, self._lines)
 
-    def partition_for(self, key: bytes, partitions: int) -> int:
-        return murmur2_partition(key, partitions)
+    partition_for = staticmethod(murmur2_partition)
 
     def _consumer_config(self, group_id: str) -> dict[str, Any]:
         owned = {**_OWNED_CONSUMER, "group.id": group_id}

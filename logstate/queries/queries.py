@@ -1,4 +1,4 @@
-"""Reading local state from any thread: ``app.store("spend").get("ada")``.
+"""The stores of an application that can be read: ``app.store("spend").get("ada")``.
 
 A query sees committed state only, all of one commit or nothing of it. It reads the partitions that
 this instance owns; for a key whose partition is elsewhere, or is still being restored, it raises
@@ -10,36 +10,130 @@ not found there is looked up in all local partitions. If some partitions are not
 exist elsewhere: the query raises StoreUnavailableError, unless the caller passes how keys were
 placed. So None is never returned for a row that exists.
 
-How it works: a task publishes an immutable view at each commit, and the first query of a store
-creates a reader over it, for all queries of the view. A reader has the store's reads and no writes.
+How it works: a store chooses the partitions, and sends one request per partition
+(:mod:`logstate.queries.requests`) to the reader of the process that has it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from logstate.changelog.stores.readers import MakeReader, reader_maker
-from logstate.changelog.view import CommittedRows, StateView
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
-from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.stores import (
-    StoreSpec,
-    check_arguments,
-    checked_partition,
-    no_such_read,
-)
-from logstate.contracts.topic_names import changelog_topic
-from logstate.queries.freshness import Freshness
-from logstate.queries.global_stores import GlobalStores
-from logstate.queries.store_reads import StoreReads
-from logstate.task.owned_task import OwnedTask, Stage
+from logstate.contracts.partitioner import StorePlace, partition_of, place_of
+from logstate.contracts.stores import check_arguments, checked_partition
+from logstate.queries.requests import Answer, ReadRequest
 
 _END = object()
+
+
+class StoreReads(ABC):
+    """``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions``
+    take a key and read its partition; the others scan the partitions in order.
+
+    A key's partition is that of murmur2, as Kafka's own clients and this library place keys. Other
+    producers of the topology's input may place them otherwise: a key that is not found is looked up
+    in the other partitions. ``partition=`` avoids that. Raises StoreUnavailableError if a partition
+    that may have the row cannot be read.
+    """
+
+    @abstractmethod
+    def _of_key(self, read: str, partition: int | None, key: Any, *arguments: Any) -> Any:
+        """Read one partition; None: that of the key."""
+
+    @abstractmethod
+    def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
+        """Yield the rows of all partitions in order."""
+
+    @abstractmethod
+    def _of_each(self, read: str) -> Iterator[Any]:
+        """Yield the result of each partition in order."""
+
+    # ------------------------------------------------------------------ by key
+
+    def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
+        """Return the value of a key, or None. A versioned store takes ``as_of`` as 2nd argument."""
+        return self._of_key("get", partition, key, *arguments)
+
+    def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
+        """Window store: return the value at a start. Session store: yield the key's sessions."""
+        return self._of_key("fetch", partition, key, *arguments)
+
+    def fetch_range(
+        self, key: Any, from_ms: int, to_ms: int, *, partition: int | None = None
+    ) -> Iterator[Any]:
+        """Yield windows of a key by start, both ends inclusive."""
+        found: Iterator[Any] = self._of_key("fetch_range", partition, key, from_ms, to_ms)
+        return found
+
+    def fetch_session(
+        self, key: Any, start_ms: int, end_ms: int, *, partition: int | None = None
+    ) -> Any:
+        """Return one session, or None."""
+        return self._of_key("fetch_session", partition, key, start_ms, end_ms)
+
+    def find_sessions(
+        self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, partition: int | None = None
+    ) -> Iterator[Any]:
+        """Yield sessions of a key that overlap a span."""
+        span = earliest_end_ms, latest_start_ms
+        found: Iterator[Any] = self._of_key("find_sessions", partition, key, *span)
+        return found
+
+    def versions(
+        self,
+        key: Any,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        *,
+        partition: int | None = None,
+    ) -> Iterator[Any]:
+        """Yield the versions of a key that were valid within the range, oldest first."""
+        found: Iterator[Any] = self._of_key("versions", partition, key, from_ms, to_ms)
+        return found
+
+    # ------------------------------------------------------------------ over partitions
+
+    def range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Yield rows between two keys, both inclusive, partition by partition."""
+        return self._over_all("range", lower, upper)
+
+    def reverse_range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Yield the same, descending within each partition."""
+        return self._over_all("reverse_range", lower, upper)
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """Yield every row."""
+        return self._over_all("all")
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+        """Yield every row, descending within each partition."""
+        return self._over_all("reverse_all")
+
+    def approximate_num_entries(self) -> int:
+        """Return the number of rows over the partitions. It is exact, and costs a scan of them."""
+        return sum(self._of_each("approximate_num_entries"))
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Any, Any]]:
+        """Yield windows of every key by start, both ends inclusive."""
+        return self._over_all("fetch_all", from_ms, to_ms)
+
+    def fetch_key_range(
+        self, lower: Any, upper: Any, from_ms: int, to_ms: int
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield windows of the keys between two, both inclusive, None = open."""
+        return self._over_all("fetch_key_range", lower, upper, from_ms, to_ms)
+
+    def find_sessions_of_key_range(
+        self, lower: Any, upper: Any, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield sessions that overlap a span, of the keys between two, inclusive, None = open."""
+        span = earliest_end_ms, latest_start_ms
+        return self._over_all("find_sessions_of_key_range", lower, upper, *span)
 
 
 def found_rows(answer: Any) -> tuple[bool, Any]:
@@ -57,40 +151,68 @@ def found_rows(answer: Any) -> tuple[bool, Any]:
     return (False, iter(())) if first is _END else (True, chain((first,), answer))
 
 
-T = TypeVar("T")
+class ReadableStores(ABC):
+    """The stores that can be read through one object: those of this process, or of its workers."""
 
-#: the worker creates the first view of global stores at its next turn
-_FIRST_VIEW_S = 10.0
+    def __init__(
+        self,
+        places: Mapping[str, StorePlace],
+        why_ended: Callable[[], str | None],
+        partition_for: Callable[[bytes, int], int] = partition_of,
+    ) -> None:
+        """``why_ended`` returns why reads are impossible; None while they work."""
+        self.places = places
+        self._why_ended = why_ended
+        #: returns the partition of a serialized key
+        self.partition_for = partition_for
 
+    def named(
+        self, name: str, max_age: timedelta | None = None, *, standbys: bool = False
+    ) -> QueryableStore:
+        """Return a store; raise StoreUnavailableError for a name that the topology lacks."""
+        return QueryableStore(place_of(self.places, name), self, max_age, standbys=standbys)
 
-def unless_ended(
-    store: str, why: Callable[[], str | None], question: Callable[[], T]
-) -> Callable[[], T]:
-    """Return the read, which raises StoreUnavailableError once ``why`` returns a reason."""
+    @abstractmethod
+    def read(self, request: ReadRequest) -> Answer:
+        """Read one partition.
 
-    def ask() -> T:
-        ended = why()
+        Raises StoreUnavailableError if the partition is elsewhere or restoring. A request with
+        ``instance`` is answered with positions of the same commit, and raises it too if the
+        partition moved during the read.
+        """
+
+    @abstractmethod
+    def partitions(self, place: StorePlace, *, standbys: bool) -> Mapping[int, bool]:
+        """Map the partitions of a store here, in order, to whether they can be read."""
+
+    @abstractmethod
+    def task_count(self, place: StorePlace) -> int | None:
+        """Return the partition count of a store; None before it is known."""
+
+    @abstractmethod
+    def age_ms(self, place: StorePlace, partition: int, *, standbys: bool) -> float:
+        """Return the age of the rows of a partition."""
+
+    @abstractmethod
+    def standby_lag(self, place: StorePlace) -> int:
+        """Return the lag of the standbys of a store here, in offsets."""
+
+    def check_running(self, store: str) -> None:
+        """Raise StoreUnavailableError if the application has ended."""
+        ended = self._why_ended()
         if ended is not None:
             raise StoreUnavailableError(
                 f"store {store!r} cannot be read: {ended}. Ask another instance, or start this one"
                 " again"
             )
-        return question()
-
-    return ask
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The result of reading one partition, and the positions of its rows."""
-
-    #: a scan returns one iterator over one commit
-    value: Any
-    #: input partition -> the first offset that the rows do not include yet; empty if unknown,
-    #: because a standby was read
-    positions: Mapping[TopicPartition, int]
-    #: of a standby: offsets of its changelogs that the rows lack; None: the owner was read
-    lag: int | None = None
+def not_here(store: str, partition: int, here: Sequence[int]) -> StoreUnavailableError:
+    """Return the error for a partition that this instance does not have."""
+    return StoreUnavailableError(
+        f"store {store!r}: the key's partition {partition} is not on this instance, which"
+        f" has partitions {list(here)}; ask the instance that owns it"
+    )
 
 
 class QueryableStore(StoreReads):
@@ -99,35 +221,26 @@ class QueryableStore(StoreReads):
     Reads by key raise StoreUnavailableError if the key's partition is elsewhere or restoring;
     ``range``, ``all``, ``fetch_all``, ``fetch_key_range`` and similar reads scan the partitions
     that this instance owns, and ``approximate_num_entries`` counts their rows.
+
+    Every instance has all rows of a global store; ``partition=`` has no meaning there. A query of
+    it sees the batches that the instance has completely read so far.
     """
 
     def __init__(
         self,
-        spec: StoreSpec,
-        application_id: str,
-        tasks: Callable[[], Mapping[TaskId, OwnedTask]],
-        sub_topology: int,
-        partition_count: Callable[[], int | None],
-        partition_for: Callable[[bytes, int], int],
-        freshness: Freshness | None = None,
+        place: StorePlace,
+        stores: ReadableStores,
+        max_age: timedelta | None = None,
         *,
-        is_placed: bool = True,
+        standbys: bool = False,
     ) -> None:
-        """``is_placed``: the application itself placed each key by ``partition_for``."""
-        self.name = spec.name
+        self.name = place.name
         #: each key is in the partition of its hash, so no other one is searched
-        self.is_placed = is_placed
-        self._freshness = freshness or Freshness()
-        self._spec = spec
-        self._application_id = application_id
-        self._tasks = tasks
-        self._sub_topology = sub_topology
-        self._partition_count = partition_count
-        self._partition_for = partition_for
-        topic = spec.source_topic or changelog_topic(application_id, spec.name)
-        self._encode_key = spec.key.serializer(topic, True)
-        #: serdes are bound for the first reader
-        self._maker: MakeReader | None = None
+        self.is_placed = place.is_placed
+        self._place = place
+        self._stores = stores
+        self._max_age_ms = None if max_age is None else max_age // timedelta(milliseconds=1)
+        self._standbys = standbys
 
     def fetch_range(
         self,
@@ -153,7 +266,8 @@ class QueryableStore(StoreReads):
     @property
     def partitions(self) -> list[int]:
         """Return the partitions of the store that can be read here now."""
-        return sorted(o.task_id.partition for o in self._local() if is_readable(o))
+        here = self._stores.partitions(self._place, standbys=self._standbys)
+        return [partition for partition, is_readable in here.items() if is_readable]
 
     @property
     def lag(self) -> int:
@@ -161,7 +275,7 @@ class QueryableStore(StoreReads):
 
         Returns 0 if this instance owns all local partitions.
         """
-        return sum(owned.shown_lag or 0 for owned in self._local())
+        return self._stores.standby_lag(self._place) if self._standbys else 0
 
     @property
     def age(self) -> timedelta:
@@ -171,56 +285,68 @@ class QueryableStore(StoreReads):
         commits succeed, and grows while the brokers are unavailable or a task restarts after a
         failure. Records that wait to be processed do not count.
         """
-        ages = [self._freshness.age_ms(o) for o in self._local() if is_readable(o)]
+        age_ms, place, standbys = self._stores.age_ms, self._place, self._standbys
+        ages = [age_ms(place, partition, standbys=standbys) for partition in self.partitions]
         return timedelta(milliseconds=max(ages, default=0.0))
 
     # ------------------------------------------------------------------ pieces
 
-    def _local(self) -> list[OwnedTask]:
-        return [o for t, o in sorted(self._tasks().items()) if t.sub_topology == self._sub_topology]
-
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
-        check_arguments(self._spec, self._encode_key, read, arguments)
-        return self._rows_here(read, *arguments)
+        check_arguments(self._place.spec, self._place.encode_key, read, arguments)
+        return self._rows(read, arguments)
 
-    def _rows_here(self, read: str, *arguments: Any) -> Iterator[Any]:
-        local = self._local()
-        if not local:
-            raise self._nowhere()
-        for owned in local:
-            yield from self._read(owned, read)(*arguments)
+    def _rows(self, read: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
+        for rows in self._of_each(read, *arguments):
+            yield from rows
 
-    def _of_each(self, read: str) -> Iterator[Any]:
-        local = self._local()
-        if not local:
-            raise self._nowhere()
-        return (self._read(owned, read)() for owned in local)
+    def _of_each(self, read: str, *arguments: Any) -> Iterator[Any]:
+        here = self._stores.partitions(self._place, standbys=self._standbys)
+        if not here:
+            raise StoreUnavailableError(
+                f"store {self.name!r}: this instance owns none of its partitions yet; they are on"
+                " other instances, or it is still joining the group"
+            )
+        return (self._read(partition, read, arguments, {}) for partition in here)
+
+    def _read(
+        self, partition: int, read: str, arguments: tuple[Any, ...], options: dict[str, bool]
+    ) -> Any:
+        max_age_ms, standbys = self._max_age_ms, self._standbys
+        request = ReadRequest(
+            "", self.name, partition, read, arguments, options, max_age_ms, standbys
+        )
+        return self._stores.read(request).value
 
     def _of_key(
         self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any
     ) -> Any:
         try:
-            return self._found(read, checked_partition(self.name, partition), key, *arguments,
-                               **options)  # fmt: skip
+            return self._found(read, partition, (key, *arguments), options)
         except StoreAccessError:
             raise
         except Exception:
             # Checked only now: most arguments are valid, and some reads are very frequent.
-            check_arguments(self._spec, self._encode_key, read, (key, *arguments), options)
+            place = self._place
+            check_arguments(place.spec, place.encode_key, read, (key, *arguments), options)
             raise
 
     def _found(
-        self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any
+        self,
+        read: str,
+        partition: int | None,
+        arguments: tuple[Any, ...],
+        options: dict[str, bool],
     ) -> Any:
-        if partition is not None:
-            return self.of_partition(partition, read)(key, *arguments, **options)
-        guess = self._guess(key)
+        chosen = None if partition is None else checked_partition(self.name, partition)
+        if chosen is not None:
+            return self._read(chosen, read, arguments, options)
+        guess = self._guess(arguments[0])
         if self.is_placed:
-            return self.of_partition(guess, read)(key, *arguments, **options)
+            return self._read(guess, read, arguments, options)
         elsewhere: StoreUnavailableError | None = None
         is_there, found = False, None
         try:
-            is_there, found = found_rows(self.of_partition(guess, read)(key, *arguments, **options))
+            is_there, found = found_rows(self._read(guess, read, arguments, options))
         except StoreUnavailableError as exc:
             elsewhere = exc
         if is_there:
@@ -228,27 +354,28 @@ class QueryableStore(StoreReads):
         seen = {guess}
         for other in self.partitions:
             with suppress(StoreUnavailableError):  # then it is not searched
-                answer = self.of_partition(other, read)(key, *arguments, **options)
-                is_there, rows = found_rows(answer)
+                is_there, rows = found_rows(self._read(other, read, arguments, options))
                 if is_there:
                     return rows
                 seen.add(other)
         if elsewhere is not None:
             raise elsewhere
-        self._check_guess(key, seen)
+        self._check_guess(arguments[0], seen)
         return found
 
     def _guess(self, key: Any) -> int:
-        count = self._partition_count()
+        count = self._stores.task_count(self._place)
         if count is None:
+            self._stores.check_running(self.name)
             raise StoreUnavailableError(
                 f"store {self.name!r} cannot be read yet: the application has not started"
             )
-        return self._partition_for(self._encode_key(key), count)
+        return self._stores.partition_for(self._place.encode_key(key), count)
 
     def _check_guess(self, key: Any, seen: Container[int]) -> None:
         """Handle a missing row; raise StoreUnavailableError if it may be elsewhere."""
-        unseen = [p for p in range(self._partition_count() or 0) if p not in seen]
+        count = self._stores.task_count(self._place) or 0
+        unseen = [partition for partition in range(count) if partition not in seen]
         if unseen:
             raise StoreUnavailableError(
                 f"store {self.name!r}: key {key!r:.100} was not found in the partitions of this"
@@ -257,132 +384,3 @@ class QueryableStore(StoreReads):
                 " app.remote_store(), pass partition=, or, if all producers use the partitioner"
                 " of Kafka's Java client, app.store(..., placed_by='murmur2')"
             )
-
-    def of_partition(self, partition: int, read: str) -> Callable[..., Any]:
-        """Return a read of one partition, by its name.
-
-        Raises StoreUnavailableError if the partition is elsewhere or restoring.
-        """
-        return self._read(self._owner_of(partition), read)
-
-    def answer(
-        self, partition: int, read: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
-    ) -> Answer:
-        """Read one partition with its positions, both of the same commit.
-
-        Raises StoreUnavailableError if the partition is elsewhere or restoring, and if it moved
-        during the read.
-        """
-        owned = self._owner_of(partition)
-        view = self._view(owned)
-        found = self._method(view, read)(*arguments, **options)
-        self._owner_of(partition)
-        if owned.stage is Stage.STANDBY:
-            return Answer(found, {}, owned.shown_lag)
-        return Answer(found, view.inputs)
-
-    def _owner_of(self, partition: int) -> OwnedTask:
-        owned = self._tasks().get(TaskId(self._sub_topology, partition))
-        if owned is None:
-            raise self._elsewhere(partition, [o.task_id.partition for o in self._local()])
-        return owned
-
-    def _elsewhere(self, partition: int, here: Sequence[int]) -> StoreUnavailableError:
-        return StoreUnavailableError(
-            f"store {self.name!r}: the key's partition {partition} is not on this instance, which"
-            f" has partitions {list(here)}; ask the instance that owns it"
-        )
-
-    def _nowhere(self) -> StoreUnavailableError:
-        return StoreUnavailableError(
-            f"store {self.name!r}: this instance owns none of its partitions yet; they are on"
-            " other instances, or it is still joining the group"
-        )
-
-    def _read(self, owned: OwnedTask, name: str) -> Callable[..., Any]:
-        """Return a read of the store of one partition, by its name."""
-        return self._method(self._view(owned), name)
-
-    def _method(self, view: StateView, name: str) -> Callable[..., Any]:
-        reader = view.reader(self.name, self._make_reader)
-        method = getattr(reader, name, None)
-        if method is None:
-            raise no_such_read(self._spec, reader, name)
-        return cast("Callable[..., Any]", method)
-
-    def _view(self, owned: OwnedTask) -> StateView:
-        task = owned.task_or_none
-        view = task.state.view if task is not None else None
-        if not is_readable(owned) or view is None or not view.rows:
-            raise StoreUnavailableError(
-                f"store {self.name!r}: partition {owned.task_id.partition} is"
-                f" {owned.stage.value} on this instance ({_progress(owned)}); retry when it is done"
-            )
-        self._freshness.check(self.name, owned)
-        return view
-
-    def _make_reader(self, rows: CommittedRows, clocks: Mapping[str, int]) -> Any:
-        if self._maker is None:
-            self._maker = reader_maker(self._spec, self._application_id)
-        return self._maker(rows, clocks)
-
-
-def is_readable(owned: OwnedTask) -> bool:
-    """Return whether committed rows can be read: also while a task restarts after it ran.
-
-    A task that has restored its rows and has not run cannot be read: their age is unknown.
-    """
-    return owned.current_ms is not None or owned.stage is Stage.RUNNING
-
-
-def _progress(owned: OwnedTask) -> str:
-    if not owned.targets:
-        return "waiting for its committed offsets"
-    parts = []
-    task = owned.task_or_none
-    for target in owned.targets:
-        position = 0 if task is None else task.state.positions.get(target.store, 0)
-        parts.append(f"{target.store}: offset {position} of {target.target}")
-    return ", ".join(parts)
-
-
-class GlobalQueryableStore(QueryableStore):
-    """A global store; every instance has all of its rows. ``partition=`` has no meaning here.
-
-    A query sees the batches that the instance has completely read so far. Views of in-memory
-    stores need occasional copies, so they are created from the first query on.
-    """
-
-    def __init__(
-        self,
-        spec: StoreSpec,
-        application_id: str,
-        sub_topology: int,
-        globals_: Callable[[], GlobalStores | None],
-        freshness: Freshness | None = None,
-    ) -> None:
-        super().__init__(
-            spec, application_id, self._owned, sub_topology, lambda: 1, _only_partition, freshness
-        )
-        self._globals = globals_
-
-    def _owned(self) -> Mapping[TaskId, OwnedTask]:
-        globals_ = self._globals()
-        if globals_ is None:
-            raise StoreUnavailableError(
-                f"global store {self.name!r} cannot be read: the application has not started, or"
-                " has ended"
-            )
-        task = globals_.queried(self._sub_topology, _FIRST_VIEW_S)
-        if task is None:
-            raise StoreUnavailableError(
-                f"global store {self.name!r} cannot be read: its worker is busy, or has ended;"
-                " try again"
-            )
-        owned = OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)
-        owned.current_ms = self._freshness.now_ms()  # except for unavailable brokers
-        return {task.task_id: owned}
-
-
-def _only_partition(key: bytes, count: int) -> int:  # noqa: ARG001  wherever it came from
-    return 0

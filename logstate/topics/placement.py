@@ -15,7 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from logstate.changelog.stores.kinds import kind_of
+from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic
 from logstate.topics.row_places import windows_of, windows_of_rows
 from logstate.topology.graph.nodes import Node, SourceNode, TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
@@ -37,6 +39,20 @@ def placed_by(topology: Topology, sub_topology: SubTopology, spec: StoreSpec) ->
     if any(key_bytes_agree(key, spec.key.describe()) is False for key in sources):
         return None
     return BY_HASH
+
+
+def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
+    """Return the places of all queryable stores."""
+
+    def place(sub: SubTopology, spec: StoreSpec) -> StorePlace:
+        topic = spec.source_topic or changelog_topic(application_id, spec.name)
+        is_placed = sub.is_global or placed_by(topology, sub, spec) is not None
+        encode_key = spec.key.serializer(topic, True)
+        matches = any(topic.is_pattern for topic in sub.source_topics)
+        return StorePlace(spec, sub.id, sub.is_global, encode_key, is_placed, matches)
+
+    subs = (*topology.sub_topologies, *topology.global_sub_topologies)
+    return {spec.name: place(sub, spec) for sub in subs for spec in sub.stores}
 
 
 def is_placed_whole(topology: Topology, topic: TopicRef) -> bool:

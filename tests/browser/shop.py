@@ -150,7 +150,8 @@ def is_settled(app: Application) -> bool:
     found = app.all_instances()
     tasks = {task: told for one in found for task, told in one.tasks.items()}
     copied = {task for one in found for task, lag in one.standbys.items() if lag == 0}
-    wanted = sum(count for count in app._presence.task_counts().values())  # type: ignore[union-attr]
+    numbers = [sub.id for sub in app.topology.sub_topologies]
+    wanted = sum(app._presence.lookup.task_counts(numbers).values())  # type: ignore[union-attr]
     return (
         len(found) == 2
         and len(tasks) == wanted > 0

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 from logstate import serdes
 from logstate.changelog.task_state import open_task_state
-from logstate.contracts.partitioner import partition_of
+from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.records import TaskId
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
-from logstate.queries.queries import QueryableStore
+from logstate.queries.reader import LocalStores
 from logstate.task.owned_task import OwnedTask, Stage
 from tests.performance.parser import parser_of
 from tests.unit.changelog.store_bench import BenchContext
@@ -104,10 +104,12 @@ def _reads(state: Any) -> dict[str, Callable[[], Any]]:
         TaskId(0, number): OwnedTask(TaskId(0, number), (), 0, task, Stage.RUNNING)
         for number in range(_PARTITIONS)
     }
-    table, windowed = (
-        QueryableStore(spec, "bench", lambda: tasks, 0, lambda: _PARTITIONS, partition_of)
+    places = {
+        spec.name: StorePlace(spec, 0, False, spec.key.serializer("log", True))
         for spec in (_TABLE, _WINDOWED)
-    )
+    }
+    stores = LocalStores(places, "bench", lambda: tasks, lambda _: _PARTITIONS)
+    table, windowed = (stores.named(name) for name in places)
     until = _WINDOWS * _SIZE_MS
     # The first key, and the first behind those that are stored.
     stored, pending = "0000000", f"{_STORED_KEYS * 7_919 % 1_000_003:07d}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from logstate.contracts.records import TaskId
-from logstate.queries.freshness import Freshness
+from logstate.queries.reader import Freshness
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.worker.worker_observer import WorkerObserver
 

@@ -22,16 +22,14 @@ from typing import Any, Protocol
 
 from logstate.app.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.app.instance.channel import Channel, Connection
-from logstate.app.instance.questions import CloseCursor, Question
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.queries.requests import ReadReply, ReadRequest
 
 #: a global store creates its first view on request, which may take ten seconds
 ANSWER_S = 15.0
 #: from the end of the pipe to the end of the process
 _EXIT_S = 5.0
-#: the number of a question that expects no answer
-_NO_ANSWER = -1
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd})"
 
 
@@ -89,7 +87,7 @@ class SpawnedProcess:
 
 
 class WorkerProcess:
-    """One run of a worker: the process, its channel, and pending questions."""
+    """One run of a worker: the process, its channel, and pending requests."""
 
     def __init__(self, number: int, process: Process) -> None:
         self.number = number
@@ -105,9 +103,12 @@ class WorkerProcess:
         #: how it ended; None while it may answer
         self._how: str | None = None
 
-    def ask(self, store: str, question: Question) -> Any:
-        """Return its answer; raise what the read raised, or StoreUnavailableError without an
-        answer.
+    def ask(self, request: ReadRequest) -> ReadReply:
+        """Return the reply; raise what the read raised, or StoreUnavailableError without a reply.
+
+        The number of a request is the cursor of the page after its reply. So the cursor can be
+        closed without having received the reply: one that came too late, or that could not be
+        pickled, leaves no iterator open.
         """
         with self._lock:
             if self._how is not None:
@@ -116,29 +117,29 @@ class WorkerProcess:
             self._asked[number] = future
         is_taken = False
         try:
-            self.channel.send("ask", (number, dumps(question)))
+            self.channel.send("ask", (number, dumps(request)))
             with contextlib.suppress(TimeoutError):
                 future.exception(ANSWER_S)
             if future.done():
                 is_answer, content = future.result()
-                found = self._read(store, content)
+                found = self._read(request.store, content)
                 if not is_answer:
                     raise found
                 is_taken = True
-                return found
+                return found  # type: ignore[no-any-return]
         finally:
             with self._lock:
                 is_to_come = self._asked.pop(number, None) is not None
             if not is_taken and not is_to_come:
-                self.send(CloseCursor(number))
+                self.close_cursor(str(number))
         raise StoreUnavailableError(
-            f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it is"
-            " busy or hangs, and its log shows with what. Try again"
+            f"store {request.store!r}: worker {self.number} did not answer within {ANSWER_S:g} s;"
+            " it is busy or hangs, and its log shows with what. Try again"
         )
 
-    def send(self, question: Question) -> None:
-        """Send a question without waiting for an answer."""
-        self.channel.send("ask", (_NO_ANSWER, dumps(question)))
+    def close_cursor(self, cursor: str) -> None:
+        """Close an iterator that is open there, without waiting."""
+        self.channel.send("close", cursor)
 
     def answered(self, number: int, is_answer: bool, content: bytes) -> None:
         """Pass an answer, or the exception raised instead, to the thread that asked."""
@@ -146,11 +147,11 @@ class WorkerProcess:
             future = self._asked.pop(number, None)
         if future is not None:
             future.set_result((is_answer, content))
-        elif number != _NO_ANSWER:
-            self.send(CloseCursor(number))
+        else:
+            self.close_cursor(str(number))
 
     def close(self, why: str) -> str:
-        """Release an ended process and fail pending questions. Returns how it ended, if known."""
+        """Release an ended process and fail pending requests. Returns how it ended, if known."""
         self.process.close()
         with self._lock:
             how = self._how = self.process.how_it_ended() or why

@@ -62,8 +62,7 @@ class FakeCluster(FakeBrokers):
     def probe(self) -> FakeProbe:
         return FakeProbe(self)
 
-    def partition_for(self, key: bytes, partitions: int) -> int:
-        return partition_of(key, partitions)
+    partition_for = staticmethod(partition_of)
 
     def process(self, name: str) -> FakeProcess:
         """A view of this cluster whose clients can be killed together."""

@@ -69,5 +69,4 @@ class FakeProcess(ProcessLife):
     def probe(self) -> FakeProbe:
         return FakeProbe(self._cluster)
 
-    def partition_for(self, key: bytes, partitions: int) -> int:
-        return partition_of(key, partitions)
+    partition_for = staticmethod(partition_of)

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from logstate.app.presence import places_of
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TaskId
 from logstate.contracts.serving import Serving
@@ -24,11 +23,11 @@ from logstate.directory.log_time import LogTime
 from logstate.directory.metadata import Lookup
 from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteAnswer, RemoteStore
-from logstate.http.wire import ReadReply, ReadRequest
-from logstate.queries.freshness import Freshness
-from logstate.queries.queries import QueryableStore, is_readable
+from logstate.queries.reader import Freshness, LocalStores, is_readable
+from logstate.queries.requests import ReadReply, ReadRequest
 from logstate.task.owned_task import OwnedTask
 from logstate.testing.simulation.slot import Slot
+from logstate.topics.placement import places_of
 from logstate.topology import Topology
 from logstate.topology.graph.sub_topology import SubTopology
 
@@ -90,13 +89,19 @@ class SimulatedInstance:
         self.is_in_touch = False
         self._is_new = False
         places = places_of(world.topology, world.application_id)
+        stores = LocalStores(
+            places,
+            world.application_id,
+            self.owned,
+            lambda _: world.partitions,
+            Freshness(world.now_ms, lambda: None),
+        )
         lookup = Lookup(places, self.known, world.now_ms, self._why_not)
         self.answers = QueryHandler(
             self.id,
             world.application_id,
             Serving(advertised=self.address, max_age=timedelta(milliseconds=world.max_age_ms)),
-            dict(world.topology.stores),
-            lambda name, max_age, _: self._store(name, max_age),
+            stores.read,
             lookup,
         )
 
@@ -182,18 +187,6 @@ class SimulatedInstance:
             if slot.is_running and any(t.partition == partition for t in slot.owned_tasks):
                 found = slot
         return found
-
-    def _store(self, name: str, max_age: timedelta | None) -> QueryableStore:
-        world = self._world
-        return QueryableStore(
-            world.topology.stores[name],
-            world.application_id,
-            self.owned,
-            world.sub_topology().id,
-            lambda: world.partitions,
-            lambda _key, _count: 0,
-            Freshness(world.now_ms, lambda: None, max_age),
-        )
 
     # ------------------------------------------------------------------ questions
 

@@ -8,7 +8,7 @@ from logstate.directory.directory_link import Claims
 from logstate.directory.entries import InstanceEntry
 from logstate.directory.known_instances import KnownInstances
 from logstate.http.query_handler import QueryHandler
-from logstate.queries.freshness import Freshness
+from logstate.queries.reader import Freshness
 from tests.campaigns.simulation import directories, instances
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
 
@@ -17,7 +17,7 @@ from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
 def a_stale_directory_answers_for_a_key_that_was_lost(patch: Patch) -> None:
     """Who is asked answers what it has, without a look at how new that is and who claims it."""
 
-    def fresh(self: Freshness, store: str, owned: Any) -> None: ...
+    def fresh(self: Freshness, store: str, owned: Any, max_age_ms: int) -> None: ...
     def mine(self: QueryHandler, store: str, partition: int) -> None: ...
 
     patch(Freshness, "check", fresh)

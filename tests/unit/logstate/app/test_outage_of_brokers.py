@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from logstate.app.application import Application
-from logstate.app.readable_stores import ReadableStores
 from logstate.contracts.clients import Rebalance
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import TopicPartition
+from logstate.queries.reader import Freshness, LocalStores
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
+from logstate.topics.placement import places_of
 from logstate.worker.watchdog import Watchdog
 from tests.patience import PATIENCE_S, until
 from tests.unhurried import unhurried
@@ -36,8 +37,12 @@ class Served:
         worker, observer = self.rig.worker, self.rig.observer
         self.watch = Watchdog(self.cluster.probe(), self.clock, observer, worker)
         topology = worker._starting.topology
-        self.stores = ReadableStores(
-            topology, "app", lambda: worker, observer, self.cluster, self.clock, lambda: None
+        self.stores = LocalStores(
+            places_of(topology, "app"),
+            "app",
+            lambda: observer.tasks,
+            lambda number: worker.task_count(topology.sub_topologies[number]),
+            Freshness(self.clock.monotonic_ms, lambda: observer.away_since_ms),
         )
 
     @property

@@ -22,7 +22,7 @@ from logstate.http.keys import plain
 from logstate.http.remote_store import RemoteAnswer
 from logstate.http.responses import handle_errors, json_response
 from logstate.http.server import Server
-from logstate.http.wire import ReadRequest
+from logstate.queries.requests import ReadRequest
 from tests import patience
 from tests.unhurried import no_silence  # noqa: F401  for this module
 from tests.unit.logstate.instances import KEYS, cluster_with, instance, shared, until
@@ -166,7 +166,7 @@ def test_a_page_goes_on_in_the_store_that_it_is_of(http: httpx.Client) -> None:
 
 
 def test_what_is_no_request_of_an_instance_is_refused(http: httpx.Client, app: Application) -> None:
-    deep = msgspec.msgpack.encode(ReadRequest("me", "counts", 0, "get", [0])).replace(
+    deep = msgspec.msgpack.encode(ReadRequest("me", "counts", 0, "get", (0,))).replace(
         b"\x91\x00", b"\x91" * 100_000
     )
     for body in (b"\xc1", b"\x81\xa1\xff\x00", deep):
@@ -176,11 +176,11 @@ def test_what_is_no_request_of_an_instance_is_refused(http: httpx.Client, app: A
     assert http.get("/instances/read").status_code == 405
     own = app.all_instances()[0].instance
     for wrong in (
-        ReadRequest(own, "per-10s", 0, "fetch_range", [b"k1", "a", []]),
-        ReadRequest(own, "per-10s", 0, "fetch", [b"k1", 2**63]),
-        ReadRequest(own, "counts", 0, "get", []),
-        ReadRequest(own, "counts", 0, "get", ["k1"]),
-        ReadRequest(own, "counts", 0, "get", [b"k1"], {"no_such_option": True}),
+        ReadRequest(own, "per-10s", 0, "fetch_range", (b"k1", "a", [])),
+        ReadRequest(own, "per-10s", 0, "fetch", (b"k1", 2**63)),
+        ReadRequest(own, "counts", 0, "get", ()),
+        ReadRequest(own, "counts", 0, "get", ("k1",)),
+        ReadRequest(own, "counts", 0, "get", (b"k1",), {"no_such_option": True}),
     ):
         answer = http.post("/instances/read", content=msgspec.msgpack.encode(wrong))
         assert answer.status_code == 400, wrong

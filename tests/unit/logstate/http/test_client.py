@@ -13,10 +13,10 @@ from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.serving import Serving
 from logstate.http import client as client_module
 from logstate.http.client import Client
-from logstate.http.wire import ReadReply, ReadRequest
+from logstate.queries.requests import ReadReply, ReadRequest
 from tests.patience import PATIENCE_S, until
 
-REQUEST = ReadRequest("run", "counts", 3, "get", [b"k3"])
+REQUEST = ReadRequest("run", "counts", 3, "get", (b"k3",))
 REPLY = msgspec.msgpack.encode(ReadReply({"in-3": 7}, ["", b"1"]))
 
 
@@ -173,6 +173,6 @@ def test_a_page_has_a_limit(
     ],
 )
 def test_the_token_is_not_sent_without_tls_where_this_instance_has_it(serving: Serving) -> None:
-    request = ReadRequest("one", "counts", 0, "get", [b"k"])
+    request = ReadRequest("one", "counts", 0, "get", (b"k",))
     with pytest.raises(StoreUnavailableError, match="uses TLS, and does not send its token"):
         Client(serving)("http://127.0.0.1:9", request, 1.0)

@@ -21,9 +21,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from logstate.app.application import Application
 from logstate.contracts.serving import Serving
 from logstate.http import asgi, deadlines
-from logstate.http.cursors import CURSORS_MAX
 from logstate.http.server import Server
-from logstate.http.wire import ReadRequest
+from logstate.queries.requests import CURSORS_MAX, ReadRequest
 from logstate.testing import FakeCluster
 from tests import patience
 from tests.unhurried import no_silence  # noqa: F401  for this module
@@ -109,7 +108,7 @@ def test_streams_and_reads_of_instances_look_at_the_host_as_well(
     named = {"Host": "evil.example"}
     assert http.get("/stores/counts/changes", headers=named).status_code == 421
     instance = app.all_instances()[0].instance
-    request = msgspec.msgpack.encode(ReadRequest(instance, "counts", 0, "get", [b"k3"]))
+    request = msgspec.msgpack.encode(ReadRequest(instance, "counts", 0, "get", (b"k3",)))
     assert http.post("/instances/read", content=request, headers=named).status_code == 421
 
 
@@ -142,7 +141,7 @@ def test_who_waits_for_others_keeps_nobody_from_an_answer(
         ]
         patience.until(lambda: len(server.server_state.tasks) == len(answers))  # type: ignore[union-attr]
         assert http.get("/ready").status_code == 200
-        request = ReadRequest(instance, "counts", found.partition, "get", [b"k3"])
+        request = ReadRequest(instance, "counts", found.partition, "get", (b"k3",))
         reply = http.post("/instances/read", content=msgspec.msgpack.encode(request))
         assert reply.status_code == 200
         assert http.get("/status").json()["state"] == "running"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, cast
 
+import msgspec
 import pytest
 
-from logstate.contracts.errors import StoreUnavailableError
+from logstate import serdes
+from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.serving import Serving
+from logstate.contracts.stores import StoreSpec
+from logstate.directory.known_instances import KnownInstances
+from logstate.directory.metadata import Lookup
 from logstate.http.query_handler import QueryHandler
+from logstate.queries.requests import Answer, ReadRequest
 
 SECOND = timedelta(seconds=1)
 
@@ -23,16 +28,23 @@ def test_a_caller_may_lower_the_age_of_answers_and_never_raise_it_above_the_serv
     asked: timedelta | None, allowed: timedelta
 ) -> None:
     """An instance that was cut off would answer with rows that another one has changed since."""
-    ages: list[tuple[timedelta | None, bool]] = []
+    ages: list[tuple[int | None, bool]] = []
 
-    def store(name: str, max_age: timedelta | None, standbys: bool) -> Any:
-        ages.append((max_age, standbys))
-        raise StoreUnavailableError(name)
+    def read(request: ReadRequest) -> Answer:
+        ages.append((request.max_age_ms, request.standby))
+        return Answer(None)
 
     serving = Serving("127.0.0.1:0", max_age=5 * SECOND)
-    answers = QueryHandler("here", "app", serving, {}, store, cast("Any", None))
-    with pytest.raises(StoreUnavailableError):
-        answers.read("counts", 0, "get", ("a",), {}, asked)
-    with pytest.raises(StoreUnavailableError):
-        answers.read("counts", 0, "get", ("a",), {}, asked, standby=True)
-    assert ages == [(allowed, False), (asked, True)], "of copies the caller decides alone"
+    spec = StoreSpec("counts", "key_value", serdes.string, serdes.string)
+    places = {"counts": StorePlace(spec, 0, True, serdes.string.serializer("log", True))}
+    lookup = Lookup(places, KnownInstances(), lambda: 0.0, lambda: None)
+    answers = QueryHandler("here", "app", serving, read, lookup)
+    request = ReadRequest("here", "counts", 0, "get", ("a",), max_age_ms=ms(asked))
+    answers.read(request)
+    answers.read(msgspec.structs.replace(request, standby=True))
+    expected = [(ms(allowed), False), (ms(asked), True)]
+    assert ages == expected, "of copies the caller decides alone"
+
+
+def ms(age: timedelta | None) -> int | None:
+    return None if age is None else age // timedelta(milliseconds=1)

@@ -27,10 +27,9 @@ from logstate.contracts.records import Windowed
 from logstate.contracts.serving import Serving
 from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import KnownInstances
-from logstate.http.cursors import CursorGoneError
 from logstate.http.query_handler import MisdirectedError
 from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
-from logstate.http.wire import ReadReply, ReadRequest
+from logstate.queries.requests import CursorGoneError, ReadReply, ReadRequest
 from logstate.testing import FakeCluster
 from tests.patience import PATIENCE_S
 from tests.unhurried import no_silence  # noqa: F401  for this module

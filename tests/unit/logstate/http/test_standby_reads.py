@@ -18,7 +18,7 @@ from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
 from logstate.http.query_handler import MisdirectedError
 from logstate.http.remote_store import Asks, RemoteStore
-from logstate.http.wire import ReadReply, ReadRequest
+from logstate.queries.requests import ReadReply, ReadRequest
 from logstate.testing import FakeCluster
 from tests.patience import PATIENCE_S
 from tests.unhurried import no_silence  # noqa: F401  for this module
@@ -125,7 +125,9 @@ def test_copies_here_are_read_like_own_partitions_and_tell_their_lag(trio: Trio)
         read |= {key: row.value for key, row in store.all()}
         for key in KEYS:
             if partition_of(key.encode(), PARTITIONS) in copied:
-                found = store.answer(partition_of(key.encode(), PARTITIONS), "get", (key,), {})
+                number = partition_of(key.encode(), PARTITIONS)
+                request = ReadRequest("any", "counts", number, "get", (key,), standby=True)
+                found = app._workers.stores.read(request)
                 assert (found.value.value, found.lag, found.positions) == (COUNTS[key], 0, {})
     assert read == COUNTS
 
@@ -189,7 +191,7 @@ def test_an_instance_without_the_copy_says_so(trio: Trio) -> None:
     other = next(app for app in trio.apps if app not in (first, copy))
     presence = other._presence
     assert presence is not None
-    request = ReadRequest(presence.instance, "counts", partition, "get", ["a"], standby=True)
+    request = ReadRequest(presence.instance, "counts", partition, "get", ("a",), standby=True)
     codec = presence.answers.codec("counts")
     arguments = codec.arguments_out("get", (key,))
     request = ReadRequest(presence.instance, "counts", partition, "get", arguments, standby=True)

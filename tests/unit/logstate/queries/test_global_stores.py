@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from logstate.contracts.clients import TopicDescription
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import RetriableError, StoreUnavailableError, TopicsChangedError
+from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.queries.global_stores import GlobalStores
-from logstate.queries.queries import _FIRST_VIEW_S, GlobalQueryableStore
+from logstate.queries.queries import QueryableStore
+from logstate.queries.reader import _FIRST_VIEW_S, LocalStores
 from logstate.testing import FakeCluster, Fault
 from logstate.topics.bound_plan import bind
 from logstate.topology import StreamsBuilder
@@ -276,12 +279,20 @@ def test_a_bootstrap_ends_when_it_is_told_to(rig: GlobalRig) -> None:
 # --- queries --------------------------------------------------------------------------------------
 
 
+def queried_of(global_stores: Callable[[], GlobalStores | None]) -> QueryableStore:
+    place = StorePlace(SPEC, NUMBER, True, SPEC.key.serializer("log", True))
+    stores = LocalStores(
+        {SPEC.name: place}, "app", dict, lambda _: None, global_stores=global_stores
+    )
+    return stores.named(SPEC.name)
+
+
 def test_a_query_sees_whole_batches_however_many_come(rig: GlobalRig) -> None:
     rig.name("a", "Ada")
     rig.bootstrap()
     assert rig.stores.queried(NUMBER, 0) is None, "nobody has published yet"
     rig.poll()
-    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: rig.stores)
+    queried = queried_of(lambda: rig.stores)
     for number in range(200):
         rig.name(f"k{number % 7}", str(number))
         before = queried.get("a")
@@ -302,14 +313,14 @@ def test_without_queries_no_views_are_made(rig: GlobalRig) -> None:
 
 
 def test_before_the_start_a_query_is_an_error() -> None:
-    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: None)
+    queried = queried_of(lambda: None)
     with pytest.raises(StoreUnavailableError, match="has not started"):
         queried.get("a")
 
 
 def test_a_query_waits_for_no_worker_that_has_ended(rig: GlobalRig) -> None:
     rig.bootstrap()
-    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: rig.stores)
+    queried = queried_of(lambda: rig.stores)
     waiting = threading.Thread(target=rig.recorder.run, args=(rig.stores.close(),))
     waiting.start()
     began_s = time.monotonic()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from logstate.contracts.clients import Step
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
-from logstate.contracts.records import ProducedRecord, TopicPartition, Windowed
+from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition, Windowed
 from logstate.queries.queries import QueryableStore
-from logstate.task.owned_task import Stage
+from logstate.queries.reader import LocalStores
+from logstate.queries.requests import ReadRequest
+from logstate.task.owned_task import OwnedTask, Stage
 from logstate.testing import FakeCluster
+from logstate.topics.placement import places_of
 from logstate.topology import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
 from tests.unit.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 
@@ -27,11 +31,17 @@ def counted(builder: StreamsBuilder) -> None:
 
 def store_of(rig: WorkerRig, name: str = "counts", count: int | None = 2) -> QueryableStore:
     """The store as the application gives it out."""
-    sub = rig.worker._starting.topology.sub_topologies[0]
-    spec = next(s for s in sub.stores if s.name == name)
-    return QueryableStore(
-        spec, "app", lambda: rig.observer.tasks, sub.id, lambda: count, rig.cluster.partition_for
-    )
+    return stores_of(rig, count).named(name)
+
+
+def stores_of(
+    rig: WorkerRig,
+    count: int | None = 2,
+    tasks: Callable[[], Mapping[TaskId, OwnedTask]] | None = None,
+) -> LocalStores:
+    places = places_of(rig.worker._starting.topology, "app")
+    placed = {name: replace(place, is_placed=True) for name, place in places.items()}
+    return LocalStores(placed, "app", tasks or (lambda: rig.observer.tasks), lambda _: count)
 
 
 @pytest.fixture
@@ -190,8 +200,7 @@ def test_an_instance_without_partitions_says_so(rig: WorkerRig) -> None:
 
 def test_a_task_that_was_closed_during_the_query_is_an_error(rig: WorkerRig) -> None:
     tasks = dict(rig.observer.tasks)
-    store = store_of(rig)
-    store._tasks = lambda: tasks
+    store = stores_of(rig, tasks=lambda: tasks).named("counts")
     rig.stop()
     with pytest.raises(StoreUnavailableError, match="closed on this instance"):
         store.get("a")
@@ -339,25 +348,35 @@ def test_nothing_can_be_written_through_a_query(rig: WorkerRig) -> None:
 
 def test_positions_of_other_sub_topologies_are_no_partitions_of_the_store(rig: WorkerRig) -> None:
     store = store_of(rig)
-    store._sub_topology = 7
+    store._place = replace(store._place, sub_topology=7)
     assert store.partitions == []
     assert TopicPartition("in", 0) in rig.tasks["0_0"].partitions
+
+
+def request_of(key: str) -> ReadRequest:
+    """A request of an instance, which wants positions."""
+    return ReadRequest("here", "counts", HERE[key], "get", (key,))
+
+
+def end_offsets(cluster: FakeCluster) -> dict[str, int]:
+    """Of the input partition of "a"."""
+    partition = TopicPartition("in", HERE["a"])
+    return {str(partition): cluster.admin().end_offsets([partition])[partition]}
 
 
 def test_an_answer_has_the_positions_of_the_commit_that_it_was_read_from(
     cluster: FakeCluster, rig: WorkerRig
 ) -> None:
-    def answered(key: str) -> tuple[int, dict[TopicPartition, int]]:
-        answer = store_of(rig).answer(HERE[key], "get", (key,), {})
-        return answer.value.value, dict(answer.positions)
+    def answered(key: str) -> tuple[int, Mapping[str, int]]:
+        answer = stores_of(rig).read(request_of(key))
+        return answer.value.value, answer.positions
 
-    tp = TopicPartition("in", HERE["a"])
-    before = cluster.admin().end_offsets([tp])
+    before = end_offsets(cluster)
     assert answered("a") == (2, before)
     send(cluster, "a")
     assert answered("a") == (2, before), "not committed yet"
     rig.commit()
-    assert answered("a") == (3, cluster.admin().end_offsets([tp]))
+    assert answered("a") == (3, end_offsets(cluster))
 
 
 def test_a_task_has_its_positions_as_soon_as_it_is_restored(
@@ -366,16 +385,13 @@ def test_a_task_has_its_positions_as_soon_as_it_is_restored(
     rig.stop()
     again = WorkerRig(cluster, counted).start()
     again.until_running("0_0", "0_1")
-    answer = store_of(again).answer(HERE["a"], "get", ("a",), {})
-    tp = TopicPartition("in", HERE["a"])
-    assert answer.positions == cluster.admin().end_offsets([tp])
+    assert stores_of(again).read(request_of("a")).positions == end_offsets(cluster)
 
 
 def test_there_is_no_answer_where_the_partition_went_elsewhere_while_it_was_read(
     rig: WorkerRig,
 ) -> None:
-    store = store_of(rig)
     looks = iter([dict(rig.observer.tasks), {}, {}])
-    store._tasks = lambda: next(looks)
+    stores = stores_of(rig, tasks=lambda: next(looks))
     with pytest.raises(StoreUnavailableError, match="not on this instance, which has partitions"):
-        store.answer(HERE["a"], "get", ("a",), {})
+        stores.read(request_of("a"))

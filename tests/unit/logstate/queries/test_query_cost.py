@@ -6,8 +6,11 @@ brought, once for all queries; those counted here come after it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +18,15 @@ import pytest
 from logstate import serdes
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.state import TaskState
+from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.records import TaskId, Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
-from logstate.queries.queries import QueryableStore
+from logstate.queries.reader import LocalStores
 from logstate.task.owned_task import OwnedTask, Stage
+from tests import patience
 from tests.steps import STEPS, CountedKey
 from tests.unit.changelog.store_bench import BenchContext
+from tests.unit.logstate.instances import KEYS, cluster_with, instance
 
 FEW, MANY = 200, 20_000
 #: windows, sessions and versions of a key
@@ -42,9 +48,8 @@ class Pending:
         self.state.cells = self._context.cells
         self.state.restored()
         owned = OwnedTask(TASK, (), 0, self._task(), Stage.RUNNING)
-        self.query = QueryableStore(
-            spec, "app", lambda: {TASK: owned}, 0, lambda: 1, lambda key, count: 0
-        )
+        places = {spec.name: StorePlace(spec, 0, False, spec.key.serializer("log", True))}
+        self.query = LocalStores(places, "app", lambda: {TASK: owned}, lambda _: 1).named(spec.name)
 
     def _task(self) -> Any:
         return SimpleNamespace(state=self.state)
@@ -233,3 +238,25 @@ def test_a_first_row_is_found_without_looking_at_all_rows() -> None:
             store.commit(pending // EACH)
         steps[pending] = store.steps_of(lambda q: next(q.all()))
     assert steps[MANY] <= 1.1 * steps[FEW]
+
+
+def test_a_get_of_an_application_runs_code_of_few_modules(tmp_path: Path) -> None:
+    """What a reader of the code opens: from ``app.store`` to the row and back."""
+    run: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        module = frame.f_globals["__name__"]
+        if event == "call" and module.startswith("logstate.") and "testing" not in module:
+            run.add(module)
+
+    cluster = cluster_with()
+    with instance(cluster, tmp_path) as app:
+        app.wait_until_running(timedelta(seconds=patience.PATIENCE_S))
+        patience.until(lambda: len(list(app.store("counts").all())) == len(KEYS))
+        sys.setprofile(note)
+        try:
+            row = app.store("counts").get("k3")
+        finally:
+            sys.setprofile(None)
+    assert row.value == 4
+    assert len(run) <= 12, sorted(run)

@@ -10,9 +10,10 @@ import pytest
 
 from logstate.contracts.errors import SerdeError, StoreAccessError, StoreArgumentError
 from logstate.contracts.stores import ARGUMENTS
-from logstate.queries.queries import QueryableStore
-from logstate.queries.store_reads import StoreReads
+from logstate.queries.queries import QueryableStore, StoreReads
+from logstate.queries.reader import LocalStores
 from logstate.testing import TopologyTestDriver
+from logstate.topics.placement import places_of
 from logstate.topology import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
 from tests.unit.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 
@@ -101,11 +102,8 @@ def rig() -> WorkerRig:
 
 
 def store_of(rig: WorkerRig, name: str) -> QueryableStore:
-    sub = rig.worker._starting.topology.sub_topologies[0]
-    spec = next(s for s in sub.stores if s.name == name)
-    return QueryableStore(
-        spec, "app", lambda: rig.observer.tasks, sub.id, lambda: 1, rig.cluster.partition_for
-    )
+    places = places_of(rig.worker._starting.topology, "app")
+    return LocalStores(places, "app", lambda: rig.observer.tasks, lambda _: 1).named(name)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from logstate.app.instance.health import Health, liveness, readiness
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.queries.freshness import Freshness
+from logstate.queries.reader import Freshness
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.worker.worker_observer import WorkerObserver
 

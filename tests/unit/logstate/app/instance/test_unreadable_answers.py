@@ -11,8 +11,8 @@ import pytest
 
 from logstate.app.instance import restarts
 from logstate.app.instance.by_value import dumps
-from logstate.app.instance.questions import StoreServer
 from logstate.contracts.errors import StoreError
+from logstate.queries.requests import Pages
 from tests.unhurried import unhurried
 from tests.unit.logstate.app.instance.thread_process import Rig
 from tests.unit.logstate.flows import counted
@@ -37,7 +37,7 @@ class Odd(str):
 
 
 def test_an_argument_that_cannot_be_read_there_is_the_fault_of_who_asks(rig: Rig) -> None:
-    store = rig.workers.store("counts", None)
+    store = rig.workers.stores.named("counts", None)
     with pytest.raises(StoreError, match=r"argument of the read .* int\(\).*__reduce__"):
         store.get(Odd("k"), partition=0)
     assert store.get("k", partition=0) is None
@@ -47,9 +47,9 @@ def test_an_argument_that_cannot_be_read_there_is_the_fault_of_who_asks(rig: Rig
 def test_an_answer_that_cannot_be_read_here_is_told_to_who_asked(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = rig.workers.store("counts", None)
+    store = rig.workers.stores.named("counts", None)
     with monkeypatch.context() as odd:
-        odd.setattr(StoreServer, "to", lambda *_: Odd("v"))
+        odd.setattr(Pages, "reply", lambda *_: Odd("v"))
         with pytest.raises(StoreError, match=r"'counts': the answer of worker \d .* int\(\)"):
             store.get("k", partition=0)
     assert store.get("k", partition=0) is None

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from logstate.app.instance.by_value import dumps, loads
-from logstate.app.instance.questions import FetchNext, PartitionRead, Question, StoreServer, rows_of
 from logstate.app.instance.worker_process import WorkerProcess
 from logstate.contracts.errors import ConfigError, StoreError, StoreUnavailableError
+from logstate.queries.requests import Answer, CursorGoneError, Cursors, Pages, ReadRequest, rows_of
 from tests.patience import PATIENCE_S
 
-ALL = PartitionRead("numbers", 0, "all")
+ALL = ReadRequest("", "numbers", 0, "all")
 
 
 class Endless:
@@ -24,8 +24,8 @@ class Endless:
 
     row: Any = 7
 
-    def of_partition(self, partition: int, name: str) -> Any:
-        return lambda: itertools.repeat(self.row)
+    def read(self, request: ReadRequest) -> Answer:
+        return Answer(itertools.repeat(self.row))
 
 
 class Odd(str):
@@ -42,7 +42,7 @@ class Process:
 
     def __init__(self) -> None:
         self.store = Endless()
-        self.answers = StoreServer(lambda name, max_age, standbys: self.store)  # type: ignore[arg-type,return-value]
+        self.pages = Pages(self.store.read, 10, Cursors(None))
         self.connection: Any = self
         self.worker = WorkerProcess(1, self)
         self.is_late = False
@@ -51,19 +51,20 @@ class Process:
         self._heard = 0
 
     def send_bytes(self, data: bytes) -> None:
-        number, asked = loads(data)[1]
-        answer = self._answer(number, loads(asked))
-        if self.is_late and number >= 0:
-            self.late.append(answer)
+        kind, content = loads(data)
+        if kind == "close":
+            self.pages.cursors.close(content)
+        elif self.is_late:
+            self.late.append(self._answer(*content))
         else:
-            self.worker.answered(*answer)
+            self.worker.answered(*self._answer(*content))
         with self._has_heard:
             self._heard += 1
             self._has_heard.notify_all()
 
-    def _answer(self, number: int, question: Question) -> tuple[int, bool, bytes]:
+    def _answer(self, number: int, asked: bytes) -> tuple[int, bool, bytes]:
         try:
-            return number, True, dumps(self.answers.to(number, question))
+            return number, True, dumps(self.pages.reply(loads(asked), str(number)))
         except Exception as exc:  # noqa: BLE001  raised where it was asked
             return number, False, dumps(exc)
 
@@ -78,18 +79,17 @@ class Process:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
-    monkeypatch.setattr("logstate.app.instance.questions._PART", 10)
+def process() -> Iterator[Process]:
     process = Process()
     yield process
     process.worker.close("ended")
 
 
-def ask_in_vain(process: Process, patch: pytest.MonkeyPatch, question: Question) -> None:
+def ask_in_vain(process: Process, patch: pytest.MonkeyPatch, request: ReadRequest) -> None:
     process.is_late = True
     patch.setattr("logstate.app.instance.worker_process.ANSWER_S", 0.01)
     with pytest.raises(StoreUnavailableError, match="did not answer within"):
-        process.worker.ask("numbers", question)
+        process.worker.ask(request)
     process.is_late = False
 
 
@@ -98,16 +98,20 @@ def test_an_answer_that_comes_too_late_leaves_nothing_open(
 ) -> None:
     ask_in_vain(process, monkeypatch, ALL)
     process.until_heard(1)
-    assert len(process.answers._open) == 1
+    assert len(process.pages.cursors._open) == 1
     process.worker.answered(*process.late.pop())
     process.until_heard(2)
-    assert process.answers._open == {}
+    assert process.pages.cursors._open == {}
 
 
 def test_rows_whose_next_part_comes_too_late_leave_nothing_open(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = rows_of("numbers", process.worker.ask("numbers", ALL), process.worker)
+    rows = rows_of(
+        process.worker.ask(ALL),
+        lambda cursor: process.worker.ask(ALL.page(cursor)),
+        process.worker.close_cursor,
+    )
     assert len(list(itertools.islice(rows, 10))) == 10
     process.is_late = True
     monkeypatch.setattr("logstate.app.instance.worker_process.ANSWER_S", 0.01)
@@ -116,25 +120,25 @@ def test_rows_whose_next_part_comes_too_late_leave_nothing_open(
     process.until_heard(3)  # the read, its next part, and that nobody wants the rest
     process.worker.answered(*process.late.popleft())
     process.until_heard(4)
-    assert process.answers._open == {}
+    assert process.pages.cursors._open == {}
 
 
 def test_rows_that_cannot_travel_leave_nothing_open(process: Process) -> None:
     process.store.row = threading.Lock()
     with pytest.raises(ConfigError, match="cannot pickle"):
-        process.worker.ask("numbers", ALL)
+        process.worker.ask(ALL)
     process.until_heard(2)
-    assert process.answers._open == {}
+    assert process.pages.cursors._open == {}
 
 
 def test_rows_that_cannot_be_read_where_they_come_leave_nothing_open(process: Process) -> None:
     process.store.row = Odd("v")
     with pytest.raises(StoreError, match="cannot be unpickled here"):
-        process.worker.ask("numbers", ALL)
+        process.worker.ask(ALL)
     process.until_heard(2)
-    assert process.answers._open == {}
+    assert process.pages.cursors._open == {}
 
 
 def test_an_error_of_the_next_part_is_raised_where_it_is_asked(process: Process) -> None:
-    with pytest.raises(KeyError):
-        process.worker.ask("numbers", FetchNext(99))
+    with pytest.raises(CursorGoneError):
+        process.worker.ask(ALL.page("99"))

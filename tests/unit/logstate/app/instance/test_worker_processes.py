@@ -15,6 +15,7 @@ from logstate.app.instance.states import ApplicationState
 from logstate.contracts.errors import ConfigError, LogstateError, ProcessingError, StoreError
 from logstate.contracts.errors import StoreUnavailableError as Unavailable
 from logstate.metrics.catalogue import COMMITS
+from logstate.queries.requests import Pages
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.patience import PATIENCE_S, until
@@ -50,7 +51,7 @@ def told_states(rig: Rig) -> list[S]:
 
 
 def stored(rig: Rig) -> dict[str, int]:
-    return {key: row.value for key, row in rig.workers.store("counts", None).all()}
+    return {key: row.value for key, row in rig.workers.stores.named("counts", None).all()}
 
 
 def until_stored(rig: Rig, count: int) -> None:
@@ -125,7 +126,7 @@ def full(cluster: FakeCluster, tmp_path: Path) -> Any:
 
 
 def test_a_key_is_read_from_the_worker_that_has_it(full: Rig) -> None:
-    store = full.workers.store("counts", None)
+    store = full.workers.stores.named("counts", None)
     assert {key: store.get(key).value for key in KEYS} == dict.fromkeys(KEYS, 1)
     assert store.get("unknown") is None
     assert store.partitions == [0, 1, 2, 3]
@@ -134,8 +135,8 @@ def test_a_key_is_read_from_the_worker_that_has_it(full: Rig) -> None:
 
 def test_what_goes_over_all_partitions_goes_over_all_workers_in_their_order(full: Rig) -> None:
     assert stored(full) == dict.fromkeys(KEYS, 1)
-    store = full.workers.store("counts", None)
-    partitions = [store._partition_for(key.encode(), 4) for key, _ in store.all()]
+    store = full.workers.stores.named("counts", None)
+    partitions = [store._stores.partition_for(key.encode(), 4) for key, _ in store.all()]
     assert partitions == sorted(partitions)
     assert [key for key, _ in store.range("k1", "k1")] == ["k1"]
 
@@ -143,21 +144,21 @@ def test_what_goes_over_all_partitions_goes_over_all_workers_in_their_order(full
 def test_rows_come_in_parts_and_what_is_not_wanted_any_more_is_let_go(
     full: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstate.app.instance.questions._PART", 3)
+    monkeypatch.setattr(Pages, "rows_max", property(lambda _: 3), raising=False)
     assert stored(full) == dict.fromkeys(KEYS, 1)
-    rows = full.workers.store("counts", None).all()
+    rows = full.workers.stores.named("counts", None).all()
     next(rows)
     rows.close()  # type: ignore[attr-defined]
 
 
 def test_errors_are_those_of_a_store_in_this_process(full: Rig) -> None:
-    store = full.workers.store("counts", None)
+    store = full.workers.stores.named("counts", None)
     with pytest.raises(StoreError, match=r"timestamped_key_value store and has no fetch\(\)"):
         store.fetch("k1")
     with pytest.raises(Unavailable, match="there is no store 'other'; the topology has"):
-        full.workers.store("other", None)
+        full.workers.stores.named("other", None)
     with pytest.raises(Unavailable, match=r"max_age allows 0 s"):
-        full.workers.store("counts", timedelta(0)).get("k1")
+        full.workers.stores.named("counts", timedelta(0)).get("k1")
     with pytest.raises(
         Unavailable, match=r"partition 9 is not on this instance, which has \w+ \[0"
     ):
@@ -165,7 +166,7 @@ def test_errors_are_those_of_a_store_in_this_process(full: Rig) -> None:
 
 
 def test_after_the_end_nothing_is_read(full: Rig) -> None:
-    store = full.workers.store("counts", None)
+    store = full.workers.stores.named("counts", None)
     full.workers.stop()
     full.thread.join(PATIENCE_S)
     with pytest.raises(Unavailable, match="'app' has ended, because it was stopped"):
@@ -185,7 +186,7 @@ def test_windows_are_read_with_their_arguments(cluster: FakeCluster, tmp_path: P
         send(cluster, KEYS)
         cluster.wait_for_records("out", len(KEYS), PATIENCE_S)
         rig.until_running()
-        store = rig.workers.store("counts", None)
+        store = rig.workers.stores.named("counts", None)
         until(lambda: getattr(store.fetch("k1", 0), "value", 0) == 1)
         assert [start for start, _ in store.fetch_range("k1", 0, 5_000, reverse=True)] == [0]
 
@@ -195,8 +196,8 @@ def test_global_stores_are_read_from_any_worker(tmp_path: Path) -> None:
     cluster.produce("names", b"a", b"Ada", timestamp=1)
     with Rig(cluster, tmp_path, named) as rig:
         rig.until_running()
-        assert rig.workers.store("names", None).get("a").value == "Ada"
-        assert len(list(rig.workers.store("names", None).all())) == 1
+        assert rig.workers.stores.named("names", None).get("a").value == "Ada"
+        assert len(list(rig.workers.stores.named("names", None).all())) == 1
 
 
 # --- failing --------------------------------------------------------------------------------------

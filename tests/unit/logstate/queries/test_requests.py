@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from logstate.app.instance.by_value import dumps, loads
-from logstate.app.instance.questions import (
-    CloseCursor,
-    FetchNext,
-    PartitionRead,
-    RowPage,
-    StoreServer,
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.queries.requests import (
+    Answer,
+    CursorGoneError,
+    Cursors,
+    Pages,
+    ReadReply,
+    ReadRequest,
     rows_of,
 )
-from logstate.contracts.errors import StoreUnavailableError
 
 
 class Numbers:
@@ -23,10 +24,10 @@ class Numbers:
 
     ended = 0
 
-    def of_partition(self, partition: int, read: str) -> Any:
-        if partition != 0:
-            raise StoreUnavailableError(f"partition {partition} is elsewhere")
-        return getattr(self, read)
+    def read(self, request: ReadRequest) -> Answer:
+        if request.partition != 0:
+            raise StoreUnavailableError(f"partition {request.partition} is elsewhere")
+        return Answer(getattr(self, request.read)(*request.arguments, **request.options))
 
     def get(self, key: int) -> int | None:
         return key * key if key else None
@@ -44,25 +45,30 @@ class Process:
 
     def __init__(self) -> None:
         self.store = Numbers()
-        self.answers = StoreServer(lambda name, max_age, standbys: self.store)  # type: ignore[arg-type,return-value]
-        self.asked: list[Any] = []
+        self.pages = Pages(self.store.read, 10, Cursors(None))
+        self.asked: list[ReadRequest] = []
+        self.closed: list[str] = []
 
-    def ask(self, store: str, question: Any) -> Any:
-        self.asked.append(question)
-        number = len(self.asked)
-        return loads(dumps(self.answers.to(number, loads(dumps(question)))))
+    def ask(self, request: ReadRequest) -> ReadReply:
+        self.asked.append(request)
+        cursor = str(len(self.asked))
+        reply: ReadReply = loads(dumps(self.pages.reply(loads(dumps(request)), cursor)))
+        return reply
 
-    def send(self, question: Any) -> None:
-        self.ask("", question)
+    def close(self, cursor: str) -> None:
+        self.closed.append(cursor)
+        self.pages.cursors.close(cursor)
 
     def read(self, name: str, *arguments: Any, **options: Any) -> Any:
-        found = self.ask("numbers", PartitionRead("numbers", 0, name, arguments, options))
-        return rows_of("numbers", found, self) if isinstance(found, RowPage) else found
+        request = ReadRequest("", "numbers", 0, name, arguments, options)
+        reply = self.ask(request)
+        if reply.rows is None:
+            return reply.value
+        return rows_of(reply, lambda cursor: self.ask(request.page(cursor)), self.close)
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
-    monkeypatch.setattr("logstate.app.instance.questions._PART", 10)
+def process() -> Process:
     return Process()
 
 
@@ -73,7 +79,7 @@ def test_a_value_comes_back_as_it_is(process: Process) -> None:
 
 def test_an_error_is_raised_where_it_is_asked(process: Process) -> None:
     with pytest.raises(StoreUnavailableError, match="partition 3 is elsewhere"):
-        process.ask("numbers", PartitionRead("numbers", 3, "get", (1,)))
+        process.ask(ReadRequest("", "numbers", 3, "get", (1,)))
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 30, 35])
@@ -81,7 +87,7 @@ def test_all_rows_come_in_order_whatever_the_parts(process: Process, count: int)
     assert list(process.read("range", 0, count)) == list(range(count))
     assert list(process.read("range", 0, count, reverse=True)) == list(range(count))[::-1]
     assert process.store.ended == 2
-    assert process.answers._open == {}
+    assert process.pages.cursors._open == {}
 
 
 def test_a_part_is_asked_for_when_its_rows_are_wanted(process: Process) -> None:
@@ -89,23 +95,23 @@ def test_a_part_is_asked_for_when_its_rows_are_wanted(process: Process) -> None:
     assert [next(rows) for _ in range(10)] == list(range(10))
     assert len(process.asked) == 1
     assert next(rows) == 10
-    assert process.asked[1:] == [FetchNext(1)]
+    assert process.asked[1:] == [ReadRequest("", "numbers", 0, "range", cursor="1")]
 
 
 def test_what_nobody_wants_any_more_is_let_go(process: Process) -> None:
     rows = process.read("range", 0, 1_000)
     next(rows)
     rows.close()
-    assert process.asked[1:] == [CloseCursor(1)]
-    assert process.answers._open == {}
+    assert (len(process.asked), process.closed) == (1, ["1"])
+    assert process.pages.cursors._open == {}
     assert process.store.ended == 1
 
 
 def test_what_nobody_begins_to_go_through_is_let_go(process: Process) -> None:
     rows = process.read("range", 0, 1_000)
-    assert len(process.answers._open) == 1
+    assert len(process.pages.cursors._open) == 1
     del rows
-    assert process.answers._open == {}
+    assert process.pages.cursors._open == {}
     assert process.store.ended == 1
 
 
@@ -117,6 +123,6 @@ def test_two_who_go_through_the_same_store_do_not_meet(process: Process) -> None
 
 
 def test_a_cursor_that_is_unknown_is_never_an_end_of_the_rows(process: Process) -> None:
-    with pytest.raises(KeyError):
-        process.ask("numbers", FetchNext(99))
-    assert process.ask("numbers", CloseCursor(99)) is None
+    with pytest.raises(CursorGoneError):
+        process.ask(ReadRequest("", "numbers", 0, "range", cursor="99"))
+    process.close("99")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from logstate.contracts.clock import ManualClock
-from logstate.http.cursors import IDLE_MS, CursorGoneError, Cursors
+from logstate.queries.requests import IDLE_MS, CursorGoneError, Cursors
 
 
 class Rows:
