@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Self
 
 from tests.spark_versions.columns import kill, started
 
-_SILENT_AT_MOST_S = 900
+#: longer than a query is started again because Python was late
+_SILENT_AT_MOST_S = 1_800
 _GONE_S = 120
 
 
