@@ -12,12 +12,12 @@ from pyspark.errors import AnalysisException
 
 from logstate.changelog.spark.session_builder import register
 from logstate.changelog.spark.source import LogstateDataSource
-from tests.campaigns.spark_versions.__main__ import RELEASES
-from tests.campaigns.spark_versions.cells import DIFFERENT, REFUSED, SAME, SINCE, judged, numbers
-from tests.campaigns.spark_versions.columns import column
-from tests.campaigns.spark_versions.lake import table_versions
-from tests.campaigns.spark_versions.life import Life, Step
-from tests.campaigns.spark_versions.stateful_kills import differing
+from tests.spark_versions.__main__ import RELEASES
+from tests.spark_versions.cells import DIFFERENT, REFUSED, SAME, SINCE, judged, numbers
+from tests.spark_versions.columns import column
+from tests.spark_versions.lake import table_versions
+from tests.spark_versions.life import Life, Step
+from tests.spark_versions.spend_store import differing
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 SAMPLE = ("types", "key_filter", "tables_at_one_cut", "missing_jars_named", "stream_running")
@@ -98,7 +98,7 @@ def test_a_format_that_spark_has_found_by_its_name_is_known_already() -> None:
 def test_rows_that_are_missing_doubled_or_changed_are_counted(
     found: list[list[object]], difference: int
 ) -> None:
-    assert differing(found, [["a", 1, 5], ["b", 1, 7]]) == difference
+    assert len(differing(found, [["a", 1, 5], ["b", 1, 7]])) == difference
 
 
 def test_a_life_reports_its_steps_waits_for_answers_and_is_killed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 
-_LIMIT_S = 300.0
+_LIMIT_S = 900.0
 
 T = TypeVar("T")
 

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, Self
 
 from tests.campaigns.spark_versions.columns import kill, started
 
-_SILENT_AT_MOST_S = 900
+#: longer than a query is started again because Python was late
+_SILENT_AT_MOST_S = 1_800
+_GONE_S = 120
 
 
 class Step(NamedTuple):
@@ -40,7 +42,7 @@ class Life:
     def kill(self) -> None:
         """SIGKILL it and what it started."""
         kill(self.process)
-        self.process.wait(30)
+        self.process.wait(_GONE_S)
 
     def step(self) -> Step:
         """The next line. Raises AssertionError with its errors if it ended or says nothing."""

@@ -18,15 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.campaigns.spark_versions.environments import Environment
-from tests.campaigns.spark_versions.lake import lake_settings, lake_table, table_versions
-from tests.campaigns.spark_versions.life import Life, Step
-from tests.campaigns.spark_versions.spend_store import STORE, SpendStore
+from tests.spark_versions.environments import Environment
+from tests.spark_versions.lake import lake_settings, lake_table, table_versions
+from tests.spark_versions.life import Life, Step
+from tests.spark_versions.spend_store import STORE, SpendStore, differing
 
 MOMENTS = ("before", "during", "after")
 TABLES = 10
 _ORDERS = 40
-_END_S = 120
+_EXAMPLES = 6
+_END_S = 600
 #: how many lives let the repeated batch pass and are killed in the one after it
 _PASSES_ONE_IN = 2
 
@@ -43,8 +44,10 @@ class MergeRun(NamedTuple):
     repeated: int
     """Lives that began with the batch of the life before."""
     rows: int
-    wrong: list[Any]
-    """Rows that only a table or only the store has."""
+    wrong: int
+    """Rows of all tables that only a table or only the store has, or that a table has twice."""
+    examples: list[Any]
+    """Some of them."""
     seconds: int
 
 
@@ -74,7 +77,7 @@ class MergeKills:
     def run(self, kills: int, report: Callable[[str], None]) -> MergeRun:
         """Kill so many MERGEs at each moment, and compare the tables with the store."""
         began = time.monotonic()
-        self._last()  # makes the tables, and the archive of classes
+        self._last()  # makes the tables, which are empty yet, and the archive of classes
         moments = [moment for moment in MOMENTS for _ in range(kills)]
         self._random.shuffle(moments)
         while moments:
@@ -84,11 +87,10 @@ class MergeKills:
             seconds = time.monotonic() - began
             version = self._environment.version
             report(f"{seconds:6.0f} s  {self._lake} {version}: {dict(self._done)}")
-        self._store.order(_ORDERS)
+        self._store.order(2 * _ORDERS)
+        self._store.settle()
         found, wanted = self._last(), self._store.rows()
-        wrong = [row for rows in found for row in rows if row not in wanted]
-        wrong += [row for rows in found for row in wanted if row not in rows]
-        wrong += [f"{len(rows)} rows" for rows in found if len(rows) != len(wanted)]
+        wrong = [row for rows in found for row in differing(rows, wanted)]
         shutil.rmtree(self._folder)
         return MergeRun(
             self._lake,
@@ -98,14 +100,13 @@ class MergeKills:
             self._committed,
             self._repeated,
             len(wanted),
-            wrong,
+            len(wrong),
+            wrong[:_EXAMPLES],
             round(time.monotonic() - began),
         )
 
     def _last(self) -> list[Any]:
-        """The rows of each table when all orders are in them."""
-        self._store.order(_ORDERS)
-        self._store.settle()
+        """The rows of each table when all changes are in them."""
         with self._life(is_last=True) as life:
             found = life.step().values
             life.process.wait(_END_S)
@@ -139,12 +140,16 @@ class MergeKills:
             versions = {target.number: self._versions(target) for target in during}
             for target in during:
                 life.go_on(target.number)
-            threading.Event().wait(self._random.random() * self._merge_s if during else 0)
+            # Those of a pass shared the machine with all others.
+            expected_s = self._merge_s * len(during) / TABLES
+            threading.Event().wait(self._random.random() * expected_s)
             life.kill()
             late = {step.values[0] for step in life.steps_now()}
         for target in during:
             self._committed += self._versions(target) > versions[target.number]
         missed = [target for target in during if target.number in late]
+        if missed:
+            self._merge_s /= 2
         self._done.update(target.moment for target in self._targets if target not in missed)
         return [target.moment for target in missed]
 
@@ -152,10 +157,11 @@ class MergeKills:
         """Let all MERGEs of the batch pass that the life before did not finish."""
         if self._unfinished is None:
             return
-        began = time.monotonic()
+        began = None
         for _ in range(2 * TABLES):
             step = life.step()
             self._check(step)
+            began = began or time.monotonic()
             if step.name == "after":
                 self._merge_s = time.monotonic() - began
             life.go_on(step.values[0])

@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from late_python import again_where_python_was_late, run_available
@@ -46,8 +47,9 @@ def main(told: str) -> None:
     given = json.loads(told)
     session = session_of("local[2]", given["settings"], given["classes"])
     changes, tables, lake = changes_of(session, given), given["tables"], given["lake"]
-    for table in tables:
-        create_merge_target(changes, table, using=lake)
+    if not Path(given["checkpoint"]).exists():  # the first life, which is not killed
+        for table in tables:
+            create_merge_target(changes, table, using=lake)
     stop_at = (lambda *_: None) if given["is_last"] else Stops(len(tables)).stop_at
     writer = changes.writeStream.foreachBatch(merge_into_all(tables, stop_at))
     writer = writer.option("checkpointLocation", given["checkpoint"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -136,6 +137,17 @@ class SpendStore:
 def in_order(rows: Any) -> list[Any]:
     """Sort rows by their JSON, which tells -0.0 from 0.0."""
     return sorted(rows, key=json.dumps)
+
+
+def differing(found: list[Any], wanted: list[Any]) -> list[Any]:
+    """The rows that are in one of two lists only, or more often than in the other.
+
+    >>> differing([["a", 1, 5], ["a", 1, 5]], [["a", 1, 5], ["b", 1, 5]])
+    [['a', 1, 5], ['b', 1, 5]]
+    """
+    counts = Counter(map(json.dumps, found))
+    counts.subtract(map(json.dumps, wanted))
+    return [json.loads(row) for row, count in counts.items() for _ in range(abs(count))]
 
 
 def _sum(_user: float, amount: int, known: int) -> int | None:

@@ -17,9 +17,16 @@ _SETTINGS = {
     # A life lasts seconds, for which generated code and the second compiler are too late.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",
+    # Before 4.2 a query of availableNow ends after one batch without it: the repeated one, if any.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
+    # Other work may keep both cores busy.
+    "spark.network.timeout": "900s",
+    "spark.rpc.askTimeout": "900s",
+    "spark.python.authenticate.socketTimeout": "300s",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
