@@ -12,12 +12,12 @@ from pyspark.errors import AnalysisException
 
 from logstate.changelog.spark.session_builder import register
 from logstate.changelog.spark.source import LogstateDataSource
-from tests.spark_versions.__main__ import RELEASES
-from tests.spark_versions.cells import DIFFERENT, REFUSED, SAME, SINCE, judged, numbers
-from tests.spark_versions.columns import column
-from tests.spark_versions.lake import table_versions
-from tests.spark_versions.life import Life, Step
-from tests.spark_versions.spend_store import differing
+from tests.campaigns.spark_versions.__main__ import RELEASES
+from tests.campaigns.spark_versions.cells import DIFFERENT, REFUSED, SAME, SINCE, judged, numbers
+from tests.campaigns.spark_versions.columns import column
+from tests.campaigns.spark_versions.lake import table_versions
+from tests.campaigns.spark_versions.life import Life, Step
+from tests.campaigns.spark_versions.spend_store import differing
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 SAMPLE = ("types", "key_filter", "tables_at_one_cut", "missing_jars_named", "stream_running")

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.spark_versions.environments import Environment
-from tests.spark_versions.lake import lake_settings, lake_table, table_versions
-from tests.spark_versions.life import Life, Step
-from tests.spark_versions.spend_store import STORE, SpendStore, differing
+from tests.campaigns.spark_versions.environments import Environment
+from tests.campaigns.spark_versions.lake import lake_settings, lake_table, table_versions
+from tests.campaigns.spark_versions.life import Life, Step
+from tests.campaigns.spark_versions.spend_store import STORE, SpendStore, differing
 
 MOMENTS = ("before", "during", "after")
 TABLES = 10

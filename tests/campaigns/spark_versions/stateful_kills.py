@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.spark_versions.environments import Environment
-from tests.spark_versions.lake import LAKE_RELEASES, lake_settings
-from tests.spark_versions.life import Life
-from tests.spark_versions.spend_store import STORE, SpendStore, differing
+from tests.campaigns.spark_versions.environments import Environment
+from tests.campaigns.spark_versions.lake import LAKE_RELEASES, lake_settings
+from tests.campaigns.spark_versions.life import Life
+from tests.campaigns.spark_versions.spend_store import STORE, SpendStore, differing
 
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 _MASTER = "local-cluster[2,1,1024]"
