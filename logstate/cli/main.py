@@ -25,7 +25,7 @@ except ImportError as error:
         f"The command line needs an extra ({error.name} is missing): pip install 'logstate[cli]'"
     )
 
-from logstate.cli.shared.time_limit import Process, limited
+from logstate.cli.shared.time_limit import CommandProcess, limited
 from logstate.contracts.errors import LogstateError
 
 #: errors are printed once, by the command; `run` configures its own log
@@ -231,7 +231,7 @@ def _fail(message: str) -> NoReturn:
 
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
-    Process.is_command = True
+    CommandProcess.is_command = True
     if sys.stdout is None:  # closed by the shell, for example with >&-
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for good
     try:

@@ -23,7 +23,7 @@ _UNLIMITED = frozenset({"run", "acls"})
 _GRACE_S = 5.0
 
 
-class Process:
+class CommandProcess:
     """Whether this process runs one command and may be ended; not so in tests."""
 
     is_command = False
@@ -68,7 +68,7 @@ def time_limit(
     limit_s = timeout + (_GRACE_S if ends_itself else 0)
     timer = threading.Timer(limit_s, _end, (name, timeout, bootstrap))
     timer.daemon = True
-    if Process.is_command and limit_s < threading.TIMEOUT_MAX:
+    if CommandProcess.is_command and limit_s < threading.TIMEOUT_MAX:
         timer.start()
     try:
         yield
