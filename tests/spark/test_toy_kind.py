@@ -57,7 +57,8 @@ def application(bootstrap: str, unique: Callable[[str], str], tmp_path: Path) ->
 
 
 def test_commands_and_tables_read_it(bootstrap: str, application: str, spark: SparkSession) -> None:
-    arguments = ["get", application, "best", "ada", "--bootstrap", bootstrap, "--json"]
+    arguments = ["get", "best", "ada", "--application-id", application]
+    arguments += ["--bootstrap", bootstrap, "--json"]
     (shown,) = json.loads(CliRunner().invoke(command, arguments).stdout)["rows"]
     assert (shown["key"], shown["value"]) == ("ada", 7)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import signal
 import subprocess
@@ -24,8 +25,11 @@ _STREAMS = ("org.apache.kafka", "kafka-streams", KAFKA_VERSION)
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 #: what the JVM says of metadata that it cannot read, before it goes on without its clocks
 _FORGETS = "Unsupported offset metadata"
-#: what is told when every task runs
-_READY = {"J": "from REBALANCING to RUNNING", "L": "partitions assigned: ["}
+#: what is logged when every task runs
+_READY = {
+    "J": re.compile("from REBALANCING to RUNNING"),
+    "L": re.compile(r"partitions assigned: \S+ \["),
+}
 
 
 class GenerationFailedError(Exception):
@@ -54,7 +58,7 @@ class Running:
 
     def is_ready(self) -> bool:
         """Whether it has got what it is to work on."""
-        return _READY[self._library] in self.said()
+        return _READY[self._library].search(self.said()) is not None
 
     def said(self) -> str:
         """What it wrote."""
