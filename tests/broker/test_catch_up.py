@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from logstate import Application
+from logstate import Application, ApplicationState
 from tests.broker.counting_app import topology
 from tests.broker.raw_topic import create_topic
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 LONG = timedelta(seconds=PATIENCE_S)
 
@@ -50,6 +50,7 @@ def test_the_stores_have_what_was_committed_before_the_call(
         assert {key: row.value for key, row in app.store("per-page").all()} == expected
         app.wait_until_caught_up(LONG)  # nothing is left but markers
         app.pause()
+        until(lambda: app.state is ApplicationState.PAUSED)
         click("commit_transaction", "a")
         with pytest.raises(TimeoutError, match=rf"{prefix}-clicks-\d \(task 0_\d\): lag \d+, at"):
             app.wait_until_caught_up(timedelta(seconds=1))
