@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -26,9 +24,9 @@ from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.patient_offsets import committed_offsets
 from tests.campaigns.chaos.environment import open_transactions
+from tests.campaigns.toolkit.process import kill, start_module
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 2
 PER_SECOND = 2_000
 #: an end that waits for the brokers to give up on a transaction takes longer than the limit
@@ -48,10 +46,9 @@ class Load:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._feed, daemon=True)
         self._thread.start()
-        command = [sys.executable, "-m", "tests.broker.counting_app"]
-        options = ["--transaction-timeout-s", str(TRANSACTION_TIMEOUT_S)]
-        self.process = subprocess.Popen(
-            [*command, bootstrap, prefix, str(path), *options], cwd=ROOT
+        self.process = start_module(
+            "tests.broker.counting_app",
+            *(bootstrap, prefix, path, "--transaction-timeout-s", TRANSACTION_TIMEOUT_S),
         )
 
     def partitions(self, topic: str) -> list[TopicPartition]:
@@ -97,8 +94,7 @@ class Load:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(PATIENCE_S)
-        self.process.kill()
-        self.process.wait(PATIENCE_S)
+        kill(self.process)
         self.admin.close()
 
     def _feed(self) -> None:

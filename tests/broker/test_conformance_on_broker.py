@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,12 +29,12 @@ from logstate.topology import Topology
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.broker.vector_app import application, case_of
 from tests.broker.vector_inputs import PARTITIONS, Inputs, inputs_of
+from tests.campaigns.toolkit.process import start_module
 from tests.conformance.contents import contents
 from tests.conformance.settings import driver_settings
 from tests.conformance.steps import build_topology
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).resolve().parents[2]
 COPIES = 30
 
 #: kinds of stores whose rows can be asked for
@@ -119,9 +118,10 @@ class Scenario:
         first, second = inputs.halves()
         self.send(first)
         doom = self.state_dir.with_name("doom")
-        command = [sys.executable, "-m", "tests.broker.vector_app"]
-        places = [self.bootstrap, self.name, self.prefix, str(self.state_dir)]
-        self.process = subprocess.Popen([*command, *places, str(doom)], cwd=ROOT)
+        self.process = start_module(
+            "tests.broker.vector_app",
+            *(self.bootstrap, self.name, self.prefix, self.state_dir, doom),
+        )
         until(lambda: self.read(0.02) or self.process_ended(), "the first instance has no outputs")
         assert not self.process_ended(), "the first instance ended"
         doom.touch()

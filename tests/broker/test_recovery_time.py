@@ -19,7 +19,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,9 +42,9 @@ from tests.broker.recovery_app import (
     TRANSACTION_TIMEOUT_S,
     application,
 )
+from tests.campaigns.toolkit.process import kill, start_module
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 2
 ROW_BYTES = 1_024
 STATE_MIB = int(os.environ.get("LOGSTATE_RECOVERY_MIB", "64"))
@@ -109,16 +108,16 @@ class Bench:
     # ------------------------------------------------------------------ the application
 
     def start(self, log: Path, checkpoint: timedelta) -> None:
-        command = [sys.executable, "-m", "tests.broker.recovery_app"]
-        seconds = str(checkpoint.total_seconds())
-        arguments = [self.bootstrap, self.prefix, str(self.path / "state"), seconds]
-        with log.open("wb") as file:
-            self.process = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=file)
+        self.process = start_module(
+            "tests.broker.recovery_app",
+            *(self.bootstrap, self.prefix, self.path / "state", checkpoint.total_seconds()),
+            log=log,
+            stdout=None,
+        )
 
     def kill(self) -> None:
         assert self.process is not None
-        self.process.kill()
-        self.process.wait(PATIENCE_S)
+        kill(self.process)
         self.process = None
 
     def wait_for_outputs(

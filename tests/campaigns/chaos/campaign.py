@@ -16,7 +16,7 @@ from logstate.contracts.clients import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.campaigns.chaos.brokers import OneBroker, ThreeBrokers
 from tests.campaigns.chaos.environment import brokers_that_start_fast, open_transactions
-from tests.campaigns.chaos.feeder import Feeder
+from tests.campaigns.chaos.feeder import OrderFeeder
 from tests.campaigns.chaos.flow import INPUTS, OUTPUTS, PARTITIONS, application
 from tests.campaigns.chaos.logs import Counting, read_topic
 from tests.campaigns.chaos.oracle import Expected, Verdict, expected, judge
@@ -96,7 +96,7 @@ class Campaign:
         self._cluster = KafkaCluster(bootstrap)
         self._workers = Workers(workers, bootstrap, self._prefix, path, protocol, standbys)
         self._closing.callback(self._workers.close)
-        self._feeder = Feeder(bootstrap, self._prefix, seed, per_second)
+        self._feeder = OrderFeeder(bootstrap, self._prefix, seed, per_second)
 
     def close(self) -> None:
         """Stop everything."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 from tests.campaigns.chaos.disk import Disk
-from tests.patience import PATIENCE_S
+from tests.campaigns.toolkit.process import kill, last_line, start_module, terminate
 
-ROOT = Path(__file__).resolve().parents[3]
 #: what a worker says that can't commit its last records for want of space
 _DISK_FULL = "the disk is full"
 
@@ -50,29 +47,19 @@ class Workers:
     def start(self, number: int) -> None:
         """Start a worker."""
         self.starts += 1
-        with self.log_file(number).open("ab") as log:
-            log.write(f"--- start {self.starts}\n".encode())
-            log.flush()
-            self.processes[number] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    self._module,
-                    *self._arguments,
-                    str(self.disks[number].path),
-                    *self._options,
-                ],
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
+        log = self.log_file(number)
+        with log.open("a") as file:
+            file.write(f"--- start {self.starts}\n")
+        self.processes[number] = start_module(
+            self._module, *self._arguments, self.disks[number].path, *self._options, log=log
+        )
 
     def revive(self) -> None:
         """Start what ended by itself again, as any supervisor would."""
         for number in range(len(self.disks)):
             process = self.processes.get(number)
             if process is not None and process.poll() is not None:
-                self.exits[_last_words(self.log_file(number))] += 1
+                self.exits[last_line(self.log_file(number))] += 1
                 self.start(number)
 
     def pid(self, number: int) -> int | None:
@@ -88,28 +75,20 @@ class Workers:
 
     def kill(self, number: int) -> None:
         """SIGKILL: no chance to clean up."""
-        process = self.processes.pop(number)
-        process.kill()
-        process.wait(PATIENCE_S)
+        kill(self.processes.pop(number))
 
     def terminate(self, number: int) -> None:
         """SIGTERM: it must end by itself, in time, with status 0 or because its disk is full."""
         process = self.processes.pop(number)
         if process.poll() is not None:
-            self.exits[_last_words(self.log_file(number))] += 1
+            self.exits[last_line(self.log_file(number))] += 1
             return
-        process.terminate()
-        try:
-            status = process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGUSR1)
-            time.sleep(0.5)  # its stacks go to the log
-            process.kill()
-            process.wait(PATIENCE_S)
+        status = terminate(process)
+        if status is None:
             self.client_errors.append(f"worker {number} did not end after SIGTERM")
             return
         if status not in (0, -signal.SIGTERM):
-            words = _last_words(self.log_file(number))
+            words = last_line(self.log_file(number))
             if _DISK_FULL in words:
                 self.exits[words] += 1
             else:
@@ -126,13 +105,7 @@ class Workers:
     def close(self) -> None:
         """Kill what is left, unmount."""
         for process in self.processes.values():
-            process.kill()
-            process.wait(PATIENCE_S)
+            kill(process)
         self.processes.clear()
         for disk in self.disks:
             disk.close()
-
-
-def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else "nothing"

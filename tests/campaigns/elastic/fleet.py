@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +13,8 @@ from typing import NamedTuple
 
 from tests.campaigns.elastic.causes import causes, read_samples
 from tests.campaigns.elastic.watcher import PARTITIONS
+from tests.campaigns.toolkit.process import kill, start_module
 
-_ROOT = Path(__file__).resolve().parents[3]
 _SETTLED_S = 120.0
 _LOOK_S = 0.05
 #: more than two lines of what an instance says
@@ -58,15 +56,17 @@ class Fleet:
         for number in numbers:
             folder = self._path / f"instance-{number}"
             folder.mkdir(parents=True, exist_ok=True)
-            command = [sys.executable, "-m", "tests.campaigns.elastic.instance", *self._arguments]
-            command += [str(folder / "state"), "--standbys", str(self.standbys)]
+            options = ["--standbys", self.standbys]
             if number in self.addresses:
-                command += ["--serve", self.addresses[number]]
-            command += ["--static"] if self.is_static else []
-            command += ["--causes"] if self.explains else []
-            with (folder / "told").open("wb") as out, (folder / "log").open("ab") as log:
-                self.processes[number] = subprocess.Popen(
-                    command, cwd=_ROOT, stdout=out, stderr=log
+                options += ["--serve", self.addresses[number]]
+            options += ["--static"] if self.is_static else []
+            options += ["--causes"] if self.explains else []
+            with (folder / "told").open("wb") as out:
+                self.processes[number] = start_module(
+                    "tests.campaigns.elastic.instance",
+                    *(*self._arguments, folder / "state", *options),
+                    log=folder / "log",
+                    stdout=out,
                 )
 
     def stop(self, *numbers: int) -> None:
@@ -84,9 +84,7 @@ class Fleet:
 
     def kill(self, number: int) -> None:
         """SIGKILL."""
-        process = self.processes.pop(number)
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        kill(self.processes.pop(number))
 
     def told(self, number: int) -> Told:
         """What an instance said last."""

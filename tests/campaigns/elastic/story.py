@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,10 +16,10 @@ from tests.campaigns.elastic.flow import COMMIT_INTERVAL_MS
 from tests.campaigns.elastic.jvm import JvmFleet
 from tests.campaigns.elastic.load import TOPIC
 from tests.campaigns.elastic.watcher import PARTITIONS, Watcher
+from tests.campaigns.toolkit.process import start_module
 from tests.performance.ratios import percentile
 from tests.performance.topics import Topics
 
-_ROOT = Path(__file__).resolve().parents[3]
 SESSION_TIMEOUT_MS = 6_000
 BROKER = {
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -126,9 +125,12 @@ class Story:
         self.findings = Findings()
 
     def _loading(self, *options: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.campaigns.elastic.load", self._bootstrap]
-        command += [str(self._keys), str(self._per_second), *options]
-        load = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+        load = start_module(
+            "tests.campaigns.elastic.load",
+            *(self._bootstrap, self._keys, self._per_second, *options),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self._closing.callback(load.kill)
         return load
 

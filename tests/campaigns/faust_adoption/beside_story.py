@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,7 +16,8 @@ from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import latest_values
 from tests.campaigns.faust_adoption.beside_app import SESSION_S, streams
 from tests.campaigns.faust_adoption.faust_app import counting
-from tests.campaigns.faust_adoption.story import PARTITIONS, ROOT, Story, wait_until
+from tests.campaigns.faust_adoption.story import PARTITIONS, Story, wait_until
+from tests.campaigns.toolkit.process import kill, start_module
 from tests.patience import PATIENCE_S
 
 #: Faust counts records twice where its worker is missed, which a pause of the machine must not do
@@ -52,21 +52,16 @@ def tell_beside(story: Story, records: int, kills: int = 0) -> Together:
 
 @contextmanager
 def _worker(story: Story, session_s: float) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tests.campaigns.faust_adoption.beside_app"]
-    arguments = [story.name, story.bootstrap, str(story.folder)]
-    with (story.folder / "beside.log").open("ab") as log:
-        worker = subprocess.Popen(
-            [*command, *arguments],
-            cwd=ROOT,
-            env={**os.environ, SESSION_S: str(session_s)},
-            stdout=log,
-            stderr=log,
-        )
+    worker = start_module(
+        "tests.campaigns.faust_adoption.beside_app",
+        *(story.name, story.bootstrap, story.folder),
+        log=story.folder / "beside.log",
+        env={**os.environ, SESSION_S: str(session_s)},
+    )
     try:
         yield worker
     finally:
-        worker.kill()
-        worker.wait(PATIENCE_S)
+        kill(worker)
 
 
 def _log(story: Story) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -26,9 +24,9 @@ from logstate.kafka.log_reader import log_bounds, log_topics
 from logstate.topology import StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
 from tests.campaigns.faust_adoption.faust_app import INPUT, WINDOW_S, Visit, counting
+from tests.campaigns.toolkit.process import start_module
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 2
 BEGIN_MS = 1_700_000_000_000
 TABLES = {"pages": "page_totals", "minutes": "page_minutes"}
@@ -95,11 +93,12 @@ class Story:
 
         Its table's changelog shows that; it commits offsets much later, and all at its end.
         """
-        command = [sys.executable, "-m", "tests.campaigns.faust_adoption.faust_app"]
-        arguments = [self.name, self.bootstrap, str(self.folder / "faust")]
         log = self.folder / "faust.log"
-        with log.open("ab") as file:
-            worker = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=file, stderr=file)
+        worker = start_module(
+            "tests.campaigns.faust_adoption.faust_app",
+            *(self.name, self.bootstrap, self.folder / "faust"),
+            log=log,
+        )
         try:
             wait_until(lambda: self.counted() >= at_least or worker.poll() is not None)
             worker.send_signal(signal.SIGTERM)

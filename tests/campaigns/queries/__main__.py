@@ -28,9 +28,9 @@ from tests.campaigns.elastic.story import BROKER, SESSION_TIMEOUT_MS
 from tests.campaigns.elastic.watcher import PARTITIONS
 from tests.campaigns.queries.asker import Asker, asked_here
 from tests.campaigns.queries.verdict import Verdict, judge
+from tests.campaigns.toolkit.process import start_module
 from tests.performance.topics import Topics
 
-_ROOT = Path(__file__).resolve().parents[3]
 _THREADS = 4
 #: for so long after its start a broker compiles what it runs, on one of the cores
 _WARMING_UP_S = 60.0
@@ -77,15 +77,11 @@ class Stage:
         self.topics = Topics(broker.bootstrap, PARTITIONS)
         self.topics.create(TOPIC)
         self.topics.create("app-out")
-        command = [
-            sys.executable,
-            "-m",
+        self._load = start_module(
             "tests.campaigns.elastic.load",
-            broker.bootstrap,
-            str(keys),
-        ]
-        self._load = subprocess.Popen(
-            [*command, str(per_second)], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+            *(broker.bootstrap, keys, per_second),
+            stdout=subprocess.PIPE,
+            text=True,
         )
         closing.callback(self._load.kill)
         self.fleet = Fleet(broker.bootstrap, "app", path / "instances")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +23,9 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import log_bounds, log_topics, read_partition
 from tests.campaigns.resharding.flow import WINDOW_MS, Click, Model, application
+from tests.campaigns.toolkit.process import run_module
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).resolve().parents[3]
 BEFORE, AFTER = 4, 6
 _STORES = ("per-user", "per-minute", "calm-store", "closed", "sessions", "per-page")
 
@@ -152,20 +151,9 @@ class Story:
 
     def attempt(self, die_at: str = "") -> subprocess.CompletedProcess[str]:
         """One process that moves the state, and dies at a step."""
-        command = [
-            sys.executable,
-            "-m",
+        return run_module(
             "tests.campaigns.resharding.attempt",
-            self.bootstrap,
-            self.prefix,
-        ]
-        return subprocess.run(
-            [*command, self.inputs, str(AFTER), "--die-at", die_at],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
+            *(self.bootstrap, self.prefix, self.inputs, AFTER, "--die-at", die_at),
         )
 
     def move(self, steps: Sequence[str]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,9 +20,9 @@ from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord
 from logstate.kafka.cluster import KafkaCluster
 from tests.campaigns.snapshots.counting import STORES
+from tests.campaigns.toolkit.process import kill, start_module
 from tests.patience import PATIENCE_S
 
-ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 4
 _BATCH = 200
 _WAIT = timedelta(seconds=90)
@@ -94,23 +93,17 @@ class Scenario:
 
     def start(self, number: int, *, workers: int = 1) -> None:
         """Begin an instance, again after a kill."""
-        command = [
-            sys.executable,
-            "-m",
+        self._instances[number] = start_module(
             "tests.campaigns.snapshots.counting",
-            self.bootstrap,
-            self.name,
-        ]
-        arguments = [str(self.path / f"instance-{number}"), "--workers", str(workers)]
-        with (self.path / f"instance-{number}.log").open("ab") as log:
-            process = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
-        self._instances[number] = process
+            *(self.bootstrap, self.name, self.path / f"instance-{number}"),
+            *("--workers", workers),
+            log=self.path / f"instance-{number}.log",
+            stdout=None,
+        )
 
     def kill(self, number: int) -> None:
         """At once, wherever it is."""
-        process = self._instances.pop(number)
-        process.kill()
-        process.wait(PATIENCE_S)
+        kill(self._instances.pop(number))
 
     def close(self) -> None:
         """Kill all that run."""

@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -16,9 +15,9 @@ from typing import Any
 
 import httpx
 
+from tests.campaigns.toolkit.process import start_module
 from tests.performance.events import key_name
 
-ROOT = Path(__file__).resolve().parents[3]
 _END_S = 60.0
 _MIB = 1 << 20
 
@@ -33,14 +32,14 @@ class Watched:
     def __init__(
         self, module: str, *arguments: object, log: Path, between_prints: bool = False
     ) -> None:
-        self._log = log.open("ab")
+        self._log = log
         self.told: Mapping[str, Any] = {}
         self._at_rest: dict[str, float] | None = {} if between_prints else None
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *map(str, arguments)],
-            cwd=ROOT,
+        self._process = start_module(
+            module,
+            *arguments,
+            log=log,
             stdout=subprocess.PIPE,
-            stderr=self._log,
             env=dict(os.environ, PYTHONUNBUFFERED="1"),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -56,7 +55,7 @@ class Watched:
     def check_alive(self) -> None:
         """Raise where it has ended."""
         if self._process.poll() is not None:
-            tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-2_000:]
+            tail = self._log.read_text(encoding="utf-8", errors="replace")[-2_000:]
             raise RuntimeError(f"{self._process.args} ended: {tail}")
 
     def measured(self) -> dict[str, float]:
@@ -89,7 +88,6 @@ class Watched:
             self._process.kill()
             self._process.wait(_END_S)
         self._reader.join(_END_S)
-        self._log.close()
 
 
 class Asker:

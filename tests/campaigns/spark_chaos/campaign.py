@@ -29,7 +29,7 @@ from logstate.local_broker.broker import LocalBroker
 from tests.campaigns.chaos.environment import brokers_that_start_fast
 from tests.campaigns.chaos.schedule import Event, events
 from tests.campaigns.chaos.workers import Workers
-from tests.campaigns.spark_chaos.feeder import Feeder
+from tests.campaigns.spark_chaos.feeder import StoreFeeder
 from tests.campaigns.spark_chaos.flow import INPUTS, OUTPUTS, PARTITIONS, topology
 from tests.campaigns.spark_chaos.logs import Logs
 from tests.campaigns.spark_chaos.oracle import COLUMNS, Oracle, Rows, inputs_of_tasks, without_place
@@ -135,7 +135,7 @@ class Campaign:
         module = "tests.campaigns.spark_chaos.worker"
         self._workers = Workers(WORKERS, bootstrap, self._prefix, path, module=module)
         self._closing.callback(self._workers.close)
-        self._feeder = Feeder(bootstrap, self._prefix, seed, per_second)
+        self._feeder = StoreFeeder(bootstrap, self._prefix, seed, per_second)
         spark = session("spark-chaos", master="local[2]", conf=_SPARK)
         self._closing.callback(spark.stop)
         spark.sparkContext.setLogLevel("OFF")
@@ -161,6 +161,7 @@ class Campaign:
         self._read()
         killer.join(300)
         self._feeder.stop()
+        assert self._feeder.undelivered == 0
         for number in list(self._workers.processes):
             self._workers.kill(number)
         self._judge(logs)
