@@ -39,7 +39,7 @@ class InFlightCommit:
                 self._step = step
                 if step is PAUSE:
                     self._step = step = next(self._steps)
-                    if not waits and self._background.gives_turns:
+                    if not waits and self._background.processes_between_steps:
                         return None
                 call = self._begun(step, waits=waits) if step.awaits_brokers else step
                 if call is None:

@@ -206,7 +206,7 @@ class Background(Protocol):
     """Makes calls on another thread, one after the other."""
 
     @property
-    def gives_turns(self) -> bool:
+    def processes_between_steps(self) -> bool:
         """Whether records are processed between the parts of a commit that do not wait."""
 
     def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Pending: ...

@@ -61,7 +61,7 @@ class KafkaProbe:
 class BackgroundCalls:
     """A thread for calls, see `logstate.contracts.clients.Background`. Every call returns."""
 
-    gives_turns = True
+    processes_between_steps = True
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")

@@ -76,7 +76,7 @@ class _StrictCopy(ParsedCopy):
         is_decimal = original.get("type") == "bytes" and original.get("logicalType") == "decimal"
         if is_decimal and isinstance(precision, int):
             copy["logicalType"] = BOUNDED_DECIMAL
-            copy[_MAX_BYTES] = _decimal_bytes(precision) + _DECIMAL_PADDING
+            copy[_MAX_BYTES] = _size_of_decimal(precision) + _DECIMAL_PADDING
 
 
 def bounded_decimal(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +97,7 @@ def bounded_decimal(read: Callable[..., Any]) -> Callable[..., Any]:
     return read_bounded
 
 
-def _decimal_bytes(precision: int) -> int:
+def _size_of_decimal(precision: int) -> int:
     """Return the number of bytes of the largest number with so many digits, and its sign."""
     return int(precision * math.log2(10) + 1) // 8 + 1
 

@@ -58,7 +58,7 @@ def module_values(declared: Iterable[object]) -> ModuleValues:
     seen = set(pending)
     while pending and len(seen) < _FUNCTIONS_MAX:
         function = pending.pop()
-        for path in _paths(function.__code__):
+        for path in _names_read(function.__code__):
             module, name, value = _resolved(function.__globals__, path)
             if isinstance(value, FunctionType):
                 if value not in seen and _is_imported(value.__module__, packages):
@@ -83,7 +83,7 @@ def changed_values(main: ModuleValues, here: ModuleValues) -> Iterator[str]:
 
 
 @lru_cache(maxsize=10_000)
-def _paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
+def _names_read(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """The globals that code reads, with the attributes that it reads of them."""
     found: dict[tuple[str, ...], None] = {}
     path: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ def _paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
             found[path] = None
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            found |= dict.fromkeys(_paths(inner))
+            found |= dict.fromkeys(_names_read(inner))
     assigned = names_of(code).assigned
     return tuple(one for one in found if one[0] not in assigned)
 

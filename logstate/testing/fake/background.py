@@ -32,7 +32,7 @@ class FakeBackground:
         self._cluster = cluster
 
     @property
-    def gives_turns(self) -> bool:
+    def processes_between_steps(self) -> bool:
         return self._cluster.background_looks_max > 0
 
     def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> FakePending:
