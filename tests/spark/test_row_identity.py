@@ -46,6 +46,10 @@ KEYS: dict[str, tuple[Any, Sequence[Any]]] = {
 OTHER_BYTES = {"structs": [b'{"amount":1.0}', b'{"note":null,"amount":1.0}']}
 
 
+#: keys for which a bucketed view is compared too: both kinds of view identify rows by one function
+BUCKETED = ("decimals", "maps", "structs")
+
+
 def changes_of(spark: SparkSession, log: ApplicationLog, store: str) -> DataFrame:
     reader = spark.read.format("logstate").option("readChangeFeed", "true")
     options = {"bootstrap": log.bootstrap, "application": log.application, "store": store}
@@ -63,7 +67,9 @@ def test_a_view_has_the_rows_of_the_store(
     keys = list(dict.fromkeys(keys))
     topic = log.add_store(name, key=serde.describe())
     log.write(topic, [(key, int64(n)) for n, key in enumerate(keys)])
-    views = parquet_view(tmp_path / "parquet"), bucketed_view(tmp_path / "buckets", buckets=4)
+    views: list[Any] = [parquet_view(tmp_path / "parquet")]
+    if name in BUCKETED:
+        views.append(bucketed_view(tmp_path / "buckets", buckets=4))
 
     def values_of(batch: int) -> list[list[int]]:
         changes = changes_of(spark, log, name)
@@ -72,9 +78,9 @@ def test_a_view_has_the_rows_of_the_store(
         return [sorted(row["value"] for row in view.read(spark).collect()) for view in views]
 
     all_values = list(range(len(keys)))
-    assert values_of(0) == [all_values, all_values]
+    assert values_of(0) == [all_values] * len(views)
     log.write(topic, [(keys[0], None)])
-    assert values_of(1) == [all_values[1:], all_values[1:]]
+    assert values_of(1) == [all_values[1:]] * len(views)
 
 
 def test_rows_of_windows_are_told_apart_by_key_and_window(
