@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from logstate.serdes import int64 as int64
     from logstate.serdes import json as json
     from logstate.serdes import json_of as json_of
+    from logstate.serdes import ordered as ordered
     from logstate.serdes import session_windowed as session_windowed
     from logstate.serdes import string as string
     from logstate.serdes import upgradable as upgradable
@@ -128,8 +129,8 @@ _PUBLIC = {
     "logstate.app.instance.states": "ApplicationState",
     "logstate.restore.restore": "RestoreProgress",
     "logstate.serdes": (
-        "boolean bytes_ float64 int32 int64 json json_of session_windowed string upgradable"
-        " windowed"
+        "boolean bytes_ float64 int32 int64 json json_of ordered session_windowed string"
+        " upgradable windowed"
     ),
     "logstate.task.error_handlers": (
         "Action Decision ErrorHandlers FailedRecord dead_letter fail retry skip"

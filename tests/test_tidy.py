@@ -290,7 +290,7 @@ def test_the_fast_tier_never_sleeps() -> None:
         for program in (
             "performance",
             *(f"campaigns/{name}" for name in ("chaos", "elastic", "queries", "snapshots")),
-            *("campaigns/soak", "campaigns/spark_chaos"),
+            *("campaigns/soak", "campaigns/spark_chaos", "campaigns/toolkit"),
         )
     }
     assert not [

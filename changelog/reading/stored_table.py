@@ -14,9 +14,10 @@ from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.table_scan import TableScan
 from logstate.changelog.reading.tables import StoreTable, arrow_schema, table_of
-from logstate.contracts.errors import ConfigError
-from logstate.contracts.formats import SCALARS
+from logstate.contracts.errors import ConfigError, SerdeError
+from logstate.contracts.formats import ORDERED, SCALARS
 from logstate.serdes.built_in import SCALAR_SERDES
+from logstate.serdes.ordered_serde import described_ordered
 
 
 def _bytes(value: Any) -> bytes:
@@ -36,6 +37,8 @@ ENCODERS: dict[str, Callable[[Any], bytes]] = {
 def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:
     """The bytes of these keys. Raises ConfigError if the store's format has no one encoding."""
     encode = ENCODERS.get(table.key_format)
+    if table.key_format == ORDERED:
+        encode = described_ordered(table.key_description).serializer("", True)
     if encode is None:
         raise ConfigError(
             f"keys are of the format {table.key_format!r}, in which one key can be written in "
@@ -43,7 +46,7 @@ def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:
         )
     try:
         return frozenset(map(encode, keys))
-    except (TypeError, struct.error, AttributeError) as error:
+    except (TypeError, struct.error, AttributeError, SerdeError) as error:
         raise ConfigError(
             f"keys= has a key that is not a {table.key_format} like the store's keys: {error}"
         ) from error

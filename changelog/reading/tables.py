@@ -127,6 +127,7 @@ class StoreTable:
         self._has_value = not kind.row_columns
         self.name = str(entry.get("name", kind.name))
         self.key_format = str(key["format"]) if key is not None else "bytes"
+        self.key_description: Mapping[str, Any] = key if key is not None else {"format": "bytes"}
         self.key_type: ColumnType = column_type(key, registry)
         self.value_type: ColumnType = column_type(value, registry, value_serde)
         self._has_duplicates = (

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
@@ -23,11 +24,13 @@ from logstate.changelog.reading.blocks import numbers
 from logstate.changelog.reading.column_parts import (
     BINARY,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
     LONG,
     STRING,
     TEXT,
+    TIMESTAMP,
     Part,
     list_part,
     map_part,
@@ -40,6 +43,7 @@ from logstate.changelog.reading.versions import upgrading_decoder
 from logstate.contracts import formats
 from logstate.contracts.errors import UNDECODABLE
 from logstate.serdes.json_schema_serde import frame_bytes
+from logstate.serdes.ordered_serde import described_ordered
 
 Decode = Callable[[bytes], Any]
 
@@ -134,9 +138,46 @@ def column_type(
         return _column(avro_part(schema), avro_decoder(description, registry or {}))
     if description["format"] == "protobuf" and schema is not None:
         return _column(protobuf_part(schema), protobuf_decoder(description))
+    if description["format"] == formats.ORDERED:
+        return _ordered(description)
     if description["format"] == "upgradable":
         return _upgrading(description, registry, serde)
     return SIMPLE.get(description["format"], SIMPLE["bytes"])
+
+
+#: of the parts of ordered keys
+_PARTS: Mapping[str, pa.DataType] = {
+    "string": STRING,
+    "bytes": BINARY,
+    "int64": LONG,
+    "float64": DOUBLE,
+    "boolean": BOOLEAN,
+    "timestamp": TIMESTAMP,
+    "date": DATE,
+    "uuid": STRING,
+}
+
+
+def _ordered(description: Mapping[str, Any]) -> ColumnType:
+    """The column of the only part, or a struct of all: ``_1``, ``_2``, or the names of fields."""
+    names = description["parts"]
+    decode = described_ordered(description).deserializer("", True)
+    if description.get("is_single"):
+        return ColumnType(_PARTS[names[0]], lambda data: _column_value(decode(data)))
+    fields = description.get("fields") or ()
+    if len({one.lower() for one in fields}) < len(names):  # Spark ignores case
+        fields = [f"_{number}" for number in range(1, len(names) + 1)]
+    arrow = pa.struct([(field, _PARTS[name]) for field, name in zip(fields, names, strict=True)])
+
+    def decode_struct(data: bytes) -> dict[str, Any]:
+        values = map(_column_value, decode(data))
+        return dict(zip(fields, values, strict=True))
+
+    return ColumnType(arrow, decode_struct)
+
+
+def _column_value(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value
 
 
 def _upgrading(

@@ -1,9 +1,9 @@
 """Bounds of a range of keys, in the order of their bytes; logs a warning if that order matters.
 
 Rows lie in the order of serialised keys, as in Kafka Streams. That is the order of the values for
-text, bytes and numbers from 0 on; -1 comes after 1, and of JSON numbers 10 comes before 2. A range
-that this makes empty or partial is answered as Kafka Streams answers it, with a warning, once for a
-store and cause.
+text, bytes, numbers from 0 on, and keys of ``serdes.ordered(...)``; -1 comes after 1, and of JSON
+numbers 10 comes before 2. A range that this makes empty or partial is answered as Kafka Streams
+answers it, with a warning, once for a store and cause.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from logstate.contracts.formats import SCALARS
+from logstate.contracts.formats import ORDERED, SCALARS, WITH_SCHEMA
 from logstate.contracts.stores import StoreSpec
 
 _LOGGER = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger(__name__)
 Bounds = tuple[bytes, bytes | None]
 
 _SIGNED: Final = {one.name for one in SCALARS.values() if one.order == "negative last"}
-_IN_ORDER: Final = SCALARS.keys() - _SIGNED
+_IN_ORDER: Final = {*SCALARS.keys(), ORDERED} - _SIGNED
 
 
 def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any, Any], Bounds]:
@@ -59,9 +59,10 @@ def _doubt(kind: object, lower: Any, upper: Any) -> str | None:
         if upper is None and lower < 0:
             return _WITHOUT_POSITIVES
         return None
-    if kind == "json" and any(isinstance(bound, (int, float)) for bound in (lower, upper)):
-        return _AS_TEXT
-    return None
+    if kind == "json":
+        bounds = (bound for bound in (lower, upper) if bound is not None)
+        return None if all(isinstance(bound, str) for bound in bounds) else _AS_TEXT
+    return _BY_SCHEMA.format(kind) if kind in WITH_SCHEMA else None
 
 
 _REMEDY = "Is the first key meant to be the last one?"
@@ -70,7 +71,8 @@ _OF_SIGNS = (
     " filter all(); negative float64 keys come in falling order"
 )
 _REMEDIES = dict.fromkeys(_SIGNED, _OF_SIGNS) | {
-    "json": "JSON numbers come in the order of their text, 10 before 2: filter all()"
+    "json": "JSON numbers come in the order of their text, 10 before 2: filter all(), or declare"
+    " the keys with serdes.ordered(...)"
 }
 _REVERSED = (
     "no keys are between them, because rows are in the order of their keys' bytes, and there the"
@@ -86,6 +88,11 @@ _WITHOUT_POSITIVES = (
 )
 _AS_TEXT = (
     "rows lie in the order of their keys' bytes, and of JSON that is the text: of numbers, 10 comes"
-    " before 2, so some between the two may be missing and others be there. Filter all(), or use"
-    " int keys"
+    " before 2, so some between the two may be missing and others be there. Filter all(), or"
+    " declare the keys with serdes.ordered(...), whose rows are in the order of the values"
+)
+_BY_SCHEMA = (
+    "rows are in the order of their keys' bytes, which in the format {} is not that of the values,"
+    " so some between the two may be missing and others be there. Filter all(), or declare the keys"
+    " with serdes.ordered(...), whose rows are in the order of the values"
 )

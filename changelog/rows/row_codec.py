@@ -28,7 +28,7 @@ from logstate.contracts.formats import SCALARS
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Deserializer
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, check_prefix
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, prefix_bytes
 from logstate.contracts.topic_names import changelog_name
 
 _COUNT = struct.Struct(">i")
@@ -89,8 +89,8 @@ def row_codec(spec: StoreSpec, topic: str, row_format: RowFormat) -> RowCodec:
     raw_key = naming_store(spec.name, encode_key)
 
     def raw_prefix(prefix: Any) -> bytes:
-        check_prefix(spec, prefix)
-        return prefix if isinstance(prefix, bytes) else raw_key(prefix)
+        found = prefix_bytes(spec, prefix)
+        return raw_key(prefix) if found is None else found
 
     return RowCodec(
         spec.name,

@@ -21,8 +21,10 @@ import msgspec
 
 from logstate.admin.described_types import described_type
 from logstate.contracts.errors import UNDECODABLE, ConfigError, SerdeError
+from logstate.contracts.formats import ORDERED
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
+from logstate.serdes.ordered_serde import described_ordered
 
 Encode = Callable[[Any], bytes]
 Shape = Callable[[Any], Any]
@@ -47,6 +49,10 @@ def encoder(description: Description | None, *, is_key: bool) -> Encode:
     name = described["format"]
     if name in SCALAR_SERDES:
         return _OF_PLAIN_DATA.get(name) or SCALAR_SERDES[name].serializer("", is_key)
+    if name == ORDERED:
+        serde = described_ordered(described)
+        write = serde.serializer("", is_key)
+        return lambda value: write(serde.of_data(value))
     if name == "json":
         return _json(described.get("schema"), is_key=is_key)
     raise ConfigError(

@@ -51,5 +51,8 @@ SCALARS: Final[Mapping[str, ScalarFormat]] = {
 #: a key with the id of a record behind it: 4 bytes length, key | id
 KEY_AND_ID: Final = "key_and_id"
 
+#: parts whose bytes have the order of the values, see `logstate.serdes.ordered_serde`
+ORDERED: Final = "ordered"
+
 #: formats whose bytes follow from a schema
 WITH_SCHEMA: Final = frozenset({"json", "json_schema", "avro", "protobuf"})

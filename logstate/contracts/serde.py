@@ -101,6 +101,14 @@ class Serde(ABC, Generic[T]):
         windowed keys. Never contains addresses with credentials.
         """
 
+    def prefix_bytes(self, prefix: Any) -> bytes | None:  # noqa: ARG002
+        """Return the bytes that every key with these first parts begins with.
+
+        None, as here, if a part of a key does not determine how its bytes begin. Raises SerdeError
+        if ``prefix`` is not a part of a key.
+        """
+        return None
+
     def same_by(self) -> Any:
         """Return what the library's serdes are compared by; None: only the same object is equal."""
         return None

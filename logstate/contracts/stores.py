@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     RegistryError,
+    SerdeError,
     StoreArgumentError,
     StoreMethodError,
     TopologyError,
@@ -214,9 +215,8 @@ def check_arguments(
             or (kind == "bound" and value is not None)
             or (kind == "prefix" and not isinstance(value, bytes))
         ):
-            if kind == "prefix":
-                check_prefix(spec, value)
-            _check_key(spec, encode_key, argument, value)
+            if kind != "prefix" or prefix_bytes(spec, value) is None:
+                _check_key(spec, encode_key, argument, value)
         elif kind == "time" or (kind == "time or none" and value is not None):
             _check_time(spec, argument, value)
             if name == "as_of" and spec.history_ms is None:
@@ -224,18 +224,27 @@ def check_arguments(
                 raise _unfit(spec, f"a {spec.kind} store has no earlier values", value, remedy)
 
 
-def check_prefix(spec: StoreSpec, prefix: Any) -> None:
-    """Raise StoreArgumentError for a prefix that the bytes of longer keys do not begin with.
+def prefix_bytes(spec: StoreSpec, prefix: Any) -> bytes | None:
+    """Return the bytes of a prefix of keys; None if they are those of a key.
 
-    For text and bytes they do. For JSON, numbers, structs, Avro and all others, a prefix of the key
+    The bytes of text and bytes begin with those of a part of it, and those of ``ordered(...)`` with
+    those of the first parts. For JSON, numbers, structs, Avro and all others, a prefix of the key
     is not a prefix of its bytes: `"ada"` ends with a quotation mark, a number has a fixed length. A
-    prefix of type bytes is accepted for any key.
+    prefix of type bytes is accepted for any key. Raises StoreArgumentError.
     """
-    if isinstance(prefix, bytes) or spec.key_format.get("format") in _PREFIXES:
-        return
+    if isinstance(prefix, bytes):
+        return prefix
+    try:
+        of_parts = spec.key.prefix_bytes(prefix)
+    except SerdeError as error:
+        remedy = "Give the first parts of a key, as a tuple, or bytes"
+        raise _unfit(spec, f"prefix_scan(): {error}", prefix, remedy) from error
+    if of_parts is not None or spec.key_format.get("format") in _PREFIXES:
+        return of_parts
     remedy = (
         "Give the bytes that the serialized keys begin with, use range(lower, upper), or filter"
-        " all(); if you often look up prefixes of keys, declare the keys as str or bytes"
+        " all(); if you often look up prefixes of keys, declare the keys as str, bytes or"
+        " serdes.ordered(...)"
     )
     expected = (
         f"prefix_scan() compares serialized keys, and the bytes of {spec.key!r} do not begin with"

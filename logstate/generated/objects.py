@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import msgspec
 
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.formats import SCALARS
+from logstate.contracts.formats import ORDERED, SCALARS
 from logstate.contracts.serde import Serde
 from logstate.generated.avro_data import AvroData
 from logstate.generated.draw import Draw
@@ -17,13 +19,16 @@ from logstate.generated.protobuf_data import ProtobufData
 
 Make: TypeAlias = "Callable[[Draw], Any]"
 
-#: by the type of a scalar format
+#: by the type of a scalar format, or of a part of an ordered key
 DRAWN: Mapping[type[Any], Make] = {
     str: Draw.word,
     int: Draw.integer,
     float: Draw.number_with_fraction,
     bool: Draw.boolean,
     bytes: Draw.data,
+    datetime: Draw.instant,
+    date: lambda draw: draw.instant().date(),
+    UUID: Draw.identifier,
 }
 
 
@@ -40,6 +45,8 @@ def maker_of(serde: Serde[Any]) -> Make:
     name, schema, own = described.get("format"), described.get("schema"), vars(serde)
     if name in SCALARS:
         return DRAWN[SCALARS[str(name)].type_]
+    if name == ORDERED:
+        return _of_parts(serde)
     if name == "upgradable":
         return maker_of(own["current"])
     if name == "json_schema":
@@ -53,6 +60,13 @@ def maker_of(serde: Serde[Any]) -> Make:
     if schema is not None and name == "protobuf":
         return ProtobufData(own["message"], schema)
     raise ConfigError(f"the description of {serde!r} does not contain the type of its objects")
+
+
+def _of_parts(serde: Any) -> Make:
+    makes = [DRAWN[type_] for type_ in serde.types]
+    if serde.is_single:
+        return makes[0]
+    return lambda draw: serde.of_parts([make(draw) for make in makes])
 
 
 def _read_from_json(serde: Serde[Any], make: JsonData) -> Make:

@@ -9,7 +9,7 @@ import msgspec
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError
-from logstate.contracts.formats import SCALARS
+from logstate.contracts.formats import ORDERED, SCALARS
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
@@ -40,6 +40,9 @@ def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
             key = known.type_(text)
             serde.serializer(f"{store}-changelog", True)(key)
             return key
+        if name == ORDERED:
+            serde_of_parts: Any = serde
+            return serde_of_parts.of_text(text)
         if name == "json":
             return decode(text.encode())
     except Exception as exc:

@@ -14,6 +14,7 @@ from logstate.serdes.built_in import (
     int32,
     int64,
     json_schema_of,
+    ordered,
     protobuf,
     serde_of,
     session_windowed,
@@ -22,12 +23,14 @@ from logstate.serdes.built_in import (
     windowed,
 )
 from logstate.serdes.json_serde import JsonSerde, json, json_of
+from logstate.serdes.ordered_serde import OrderedSerde
 from logstate.serdes.upgradable import UpgradableSerde, upgradable
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 
 __all__ = [
     "Deserializer",
     "JsonSerde",
+    "OrderedSerde",
     "Serde",
     "Serializer",
     "SessionWindowedSerde",
@@ -42,6 +45,7 @@ __all__ = [
     "json",
     "json_of",
     "json_schema_of",
+    "ordered",
     "protobuf",
     "serde_of",
     "session_windowed",

@@ -26,6 +26,7 @@ from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.setting_rules import shown
 from logstate.serdes.json_serde import json, json_array, json_object, json_of
+from logstate.serdes.ordered_serde import OrderedSerde, ordered_of
 from logstate.serdes.protobuf_schema import is_protobuf_message
 from logstate.serdes.pydantic_serde import PydanticSerde, is_pydantic_model
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
@@ -38,6 +39,7 @@ if typing.TYPE_CHECKING:
 
 K = TypeVar("K")
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class ScalarSerde(Serde[T]):
@@ -240,6 +242,43 @@ def session_windowed(inner: Any) -> SessionWindowedSerde[Any]: ...
 def session_windowed(inner: Any) -> SessionWindowedSerde[Any]:
     """Return a serde for keys of session windows: inner key, 8-byte end, 8-byte start."""
     return SessionWindowedSerde(serde_of(inner, what="the key inside the session"))
+
+
+@overload
+def ordered(type_: type[T], /) -> OrderedSerde[T]: ...
+@overload
+def ordered(first: type[K], second: type[T], /) -> OrderedSerde[tuple[K, T]]: ...
+@overload
+def ordered(first: type[K], second: type[T], third: type[V], /) -> OrderedSerde[tuple[K, T, V]]: ...
+@overload
+def ordered(*types: Any) -> OrderedSerde[Any]: ...
+def ordered(*types: Any) -> OrderedSerde[Any]:
+    """Return a serde for keys whose bytes have the order of their values.
+
+    Of one type, such as ``ordered(int)``, or of several: ``ordered(str, int)`` has tuples of them,
+    and ``ordered(Place)`` those of a ``NamedTuple``. The types are str, bytes, int (64 bits),
+    float, bool, ``datetime``, ``date`` and ``UUID``.
+
+    >>> from logstate import StreamsBuilder
+    >>> from logstate.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> _ = builder.table("temperatures", key=ordered(str, int), value=float, store="celsius")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for key in (("oslo", -5), ("oslo", 100), ("oslo", 20), ("rome", 7)):
+    ...         driver.pipe("temperatures", key, 1.5)
+    ...     store = driver.store("celsius")
+    ...     [key for key, _ in store.range(("oslo", -5), ("oslo", 20))]
+    ...     [key for key, _ in store.prefix_scan(("oslo",))]
+    [('oslo', -5), ('oslo', 20)]
+    [('oslo', -5), ('oslo', 20), ('oslo', 100)]
+
+    Text is in the order of its code points, and False comes before True. A ``datetime`` needs a
+    time zone and is read back in UTC. -0.0 is another key than 0.0 and comes before it; NaN is
+    refused. A null part is refused. No Java serializer writes these bytes, so a JVM application
+    cannot read such keys; where it has to, use the scalar serdes. Raises SerdeError for any other
+    type.
+    """
+    return ordered_of(types)
 
 
 class AvroOptions(TypedDict, total=False):

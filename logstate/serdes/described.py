@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.contracts.errors import UNDECODABLE, ConfigError, SerdeError
+from logstate.contracts.formats import ORDERED
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.json_schema_serde import frame_bytes
+from logstate.serdes.ordered_serde import described_ordered
 
 Description = Mapping[str, Any]
 Decode = Callable[[bytes], Any]
@@ -91,6 +93,8 @@ def _decoder(description: Description, registry: Mapping[str, str]) -> Decode:
     name = description["format"]
     if name in SCALAR_SERDES and name != "bytes":
         return SCALAR_SERDES[name].deserializer("", False)
+    if name == ORDERED:
+        return described_ordered(description).deserializer("", True)
     if name in ("json", "faust") and description.get("codec", "json") == "json":
         return _JSON
     if name == "json_schema":

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from logstate.contracts.errors import UNDECODABLE, ConfigError, RegistryError
-from logstate.contracts.formats import SCALARS, WITH_SCHEMA
+from logstate.contracts.errors import UNDECODABLE, ConfigError, RegistryError, SerdeError
+from logstate.contracts.formats import ORDERED, SCALARS, WITH_SCHEMA
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
+from logstate.serdes.ordered_serde import described_ordered
 
 
 class LookupKey(NamedTuple):
@@ -51,9 +52,19 @@ def lookup_key(
         except Exception as error:
             hint = _HINTS.get(known.type_, f"Give a number, such as {known.example}")
             raise _refused(text, described, hint) from error
+    if name == ORDERED:
+        return _exactly(_ordered(text, described))
     if name in WITH_SCHEMA or name == "upgradable":
         return _alike(_data(text, described), readable_decoder(described, registry))
     return _exactly(_bytes(text, described))
+
+
+def _ordered(text: str, description: Description) -> bytes:
+    serde = described_ordered(description)
+    try:
+        return serde.serializer("", True)(serde.of_text(text))
+    except SerdeError as error:
+        raise _refused(text, description, f"{error}") from error
 
 
 def _exactly(data: bytes) -> LookupKey:

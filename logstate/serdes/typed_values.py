@@ -13,7 +13,7 @@ import msgspec
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import UNDECODABLE, ConfigError, LogstateError
-from logstate.contracts.formats import SCALARS
+from logstate.contracts.formats import ORDERED, SCALARS
 from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
@@ -52,6 +52,9 @@ class TypedValues:
 
         Raises ConfigError, with the format that is expected.
         """
+        if self._format == ORDERED:
+            ordered: Any = self._serde
+            return self._encoded(ordered.data_of_text(text), text)
         if self._format not in SCALARS:
             try:
                 return self._encoded(msgspec.json.decode(text), text)
@@ -93,6 +96,8 @@ class TypedValues:
         if name in ("upgradable", "json_schema"):
             inner = serde.current if name == "upgradable" else serde.inner
             return self._object(inner, str(inner.describe().get("format", "")), data)
+        if name == ORDERED:
+            return serde.of_data(data)
         if name == "avro":
             return data if serde.type in (dict, Any) else msgspec.convert(data, serde.type)
         if name == "protobuf":

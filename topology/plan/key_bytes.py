@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.changelog_keys import WINDOWED
-from logstate.contracts.formats import KEY_AND_ID, SCALARS, WITH_SCHEMA
+from logstate.contracts.formats import KEY_AND_ID, ORDERED, SCALARS, WITH_SCHEMA
 
 Description = Mapping[str, Any]
 
-_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA, KEY_AND_ID}
+_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA, KEY_AND_ID, ORDERED}
 #: keywords of a JSON schema that determine bytes; the others restrict values
 _WRITTEN = frozenset(
     [
@@ -55,6 +55,8 @@ def key_bytes_agree(one: Description, other: Description) -> bool | None:
         return key_bytes_agree(one["inner"], other["inner"])
     if formats[0] in SCALARS:
         return True
+    if formats[0] == ORDERED:
+        return bool(one["parts"] == other["parts"])
     if one.get("framing") != other.get("framing"):
         return False
     schemas = one.get("schema"), other.get("schema")

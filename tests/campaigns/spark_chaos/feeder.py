@@ -16,7 +16,7 @@ _KINDS = random.Random(0).choices((ORDER, PAYMENT, MARK), (60, 32, 8), k=997)
 
 
 class StoreFeeder(Feeder):
-    """Event time keeps the pace of the wall clock; a payment is for one of the last orders' users."""
+    """Event time follows the wall clock; a payment is for one of the users of the last orders."""
 
     def __init__(self, bootstrap: str, prefix: str, seed: int, per_second: int) -> None:
         super().__init__(bootstrap, per_second)
