@@ -78,7 +78,10 @@ STORES: list[Callable[[str, Any, Any], StoreSpec]] = [
     lambda name, key, value: key_value_store(name, key, value, in_memory=True),
     lambda name, key, value: lru_store(name, key, value, capacity=9),
 ]
-WANTED = r"store 't': prefix_scan\(\) compares serialized keys.*range\(lower, upper\).*str or bytes"
+WANTED = (
+    r"store 't': prefix_scan\(\) compares serialized keys.*range\(lower, upper\).*"
+    r"str, bytes or serdes\.ordered"
+)
 
 
 def table_of(key: Any) -> Any:
