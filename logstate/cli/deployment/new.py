@@ -20,8 +20,7 @@ import logging
 import os
 
 import msgspec
-
-from logstate import Application, StreamsBuilder
+from logstate import Application, Serving, StreamsBuilder
 
 
 class Order(msgspec.Struct):
@@ -39,23 +38,35 @@ builder = StreamsBuilder()
 )
 topology = builder.build()
 
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    Application(
+
+def application() -> Application:
+    """The instance that the environment describes."""
+    host = os.environ.get("ADVERTISED_HOST")  # by which other machines reach this one
+    return Application(
         topology,
         application_id=os.environ.get("LOGSTATE_APPLICATION", "NAME"),
         bootstrap=os.environ.get("LOGSTATE_BOOTSTRAP", "localhost:9092"),
         state_dir=os.environ.get("STATE_DIR", "state"),
-        serve=os.environ.get("SERVE", "127.0.0.1:8080"),
-    ).run()  # until SIGTERM, which commits what was processed
-'''
-_TEST = '''\
-"""The topology in memory, without a broker, and the files that run it in containers."""
+        serve=Serving(
+            "0.0.0.0:8080" if host else "127.0.0.1:8080",
+            advertised=f"http://{host}:8080" if host else "",
+            token=os.environ.get("QUERY_TOKEN", ""),
+        ),
+    )
 
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    application().run()  # until SIGTERM, which commits what was processed
+'''
+_TEST = r'''"""The topology in memory, without a broker, and the files that run it in containers."""
+
+import re
 from pathlib import Path
 
+import pytest
 from logstate import TopologyTestDriver
-from service import Order, topology
+from service import Order, application, topology
 
 HERE = Path(__file__).parent
 
@@ -69,16 +80,15 @@ def test_orders_are_added_up_per_customer() -> None:
     assert spent == [("ada", 250), ("bob", 900), ("ada", 375)]
 
 
-def test_the_containers_run_this_service() -> None:
-    dockerfile = (HERE / "Dockerfile").read_text()
+def test_the_container_has_settings_that_are_accepted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     compose = (HERE / "compose.yaml").read_text()
-    service = (HERE / "service.py").read_text()
-    for name in ("service.py", "requirements.txt"):
-        assert name in dockerfile
-        assert (HERE / name).exists()
-    for name in ("LOGSTATE_APPLICATION", "LOGSTATE_BOOTSTRAP", "STATE_DIR", "SERVE"):
-        assert name in service
-        assert f"{name}: " in compose
+    for name, value in re.findall(r"^    ([A-Z_]+): (\S+)$", compose, re.MULTILINE):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STATE_DIR", str(tmp_path))
+    app = application()  # raises for settings that do not fit together
+    assert app.application_id == "NAME"
     assert "topics create service:topology --with-inputs" in compose
 '''
 _DOCKERFILE = """\
@@ -97,7 +107,7 @@ _COMPOSE = """\
 # docker compose up --build --wait
 # docker compose run --rm topics logstate produce orders o-1 '{"customer": "ada", "cents": 250}' \\
 #     --topology service:topology
-# curl localhost:8080/stores/spent/ada
+# curl -H 'Authorization: Bearer change-me' localhost:8080/stores/spent/ada
 name: PROJECT
 
 x-service: &service
@@ -106,7 +116,8 @@ x-service: &service
     LOGSTATE_APPLICATION: NAME
     LOGSTATE_BOOTSTRAP: broker:9092
     STATE_DIR: /state
-    SERVE: 0.0.0.0:8080
+    ADVERTISED_HOST: service
+    QUERY_TOKEN: change-me
 
 services:
   broker:
@@ -176,8 +187,8 @@ def files(name: str) -> dict[str, str]:
     project = re.sub(r"[^a-z0-9_-]", "-", name.lower()).lstrip("-_") or "service"
     return {
         "service.py": _SERVICE.replace("NAME", name),
-        "test_service.py": _TEST,
+        "test_service.py": _TEST.replace("NAME", name),
         "Dockerfile": _DOCKERFILE,
         "compose.yaml": _COMPOSE.replace("NAME", name).replace("PROJECT", project),
-        "requirements.txt": f"logstate[cli,http]=={version('logstate')}\n",
+        "requirements.txt": f"logstate[cli,http,metrics]=={version('logstate')}\n",
     }

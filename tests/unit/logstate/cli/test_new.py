@@ -40,7 +40,7 @@ def test_a_new_service_passes_its_test_in_an_empty_folder(folder: Path) -> None:
         timeout=PATIENCE_S,
     )
     assert tested.returncode == 0, tested.stdout + tested.stderr
-    assert "2 passed" in tested.stdout
+    assert "2 passed" in tested.stdout, tested.stdout
 
 
 def test_the_container_files_name_what_exists(folder: Path) -> None:
