@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from logstate.contracts.error_text import text_of
-from logstate.contracts.errors import UNDECODABLE, ConfigError, LogstateError
+from logstate.contracts.errors import UNDECODABLE, ConfigError, LogstateError, SerdeError
 from logstate.contracts.formats import ORDERED, SCALARS
 from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import SCALAR_SERDES
@@ -54,7 +54,10 @@ class TypedValues:
         """
         if self._format == ORDERED:
             ordered: Any = self._serde
-            return self._encoded(ordered.data_of_text(text), text)
+            try:
+                return self._encoded(ordered.data_of_text(text), text)
+            except SerdeError as error:
+                raise self._refused(text, text_of(error)) from error
         if self._format not in SCALARS:
             try:
                 return self._encoded(msgspec.json.decode(text), text)
@@ -121,7 +124,7 @@ class TypedValues:
         topic = self._place[0]
         return ConfigError(
             f"{text[:200]!r} is not a valid {self._part} of topic {topic!r}, whose {self._part}s"
-            f" are {format_name(self._described)}. {hint.rstrip('.')}."
+            f" are {format_name(self._described)}. {hint[:1].upper()}{hint[1:].rstrip('.')}."
         )
 
 
