@@ -4,6 +4,7 @@
     ./dev test [--fast] [ARG…] every test; --fast: quick ones without a broker, Spark or Java
     ./dev fix                  what a machine can mend: lint, format, generated texts
     ./dev check                lint, format, types, house rules
+    ./dev docs                 the documentation site, in build/docs; a warning fails
     ./dev broker start|stop|status
     ./dev run COMMAND…         a command in the project's environment, in the current directory
 
@@ -37,13 +38,14 @@ PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 BYTE_CODE = ROOT / ".ci" / "byte_code.py"
 LINKS = ROOT / ".links"
+SITE = ROOT / "build" / "docs"
 
 SMALL_EXTRAS = (
     *("avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls"),
     "broker",
 )
 FULL_EXTRAS = (*SMALL_EXTRAS, "spark-connect", "demo")
-GROUPS = ("test", "dev")
+GROUPS = ("test", "dev", "docs")
 
 # Every rule that is cheap: nothing cheap is found only after the long tests.
 HOUSE_TESTS = (
@@ -62,7 +64,7 @@ HOUSE_TESTS = (
 
 
 def main(arguments: list[str]) -> int:
-    commands = {one.__name__: one for one in (demo, test, fix, check, broker, run)}
+    commands = {one.__name__: one for one in (demo, test, fix, check, docs, broker, run)}
     if not arguments or arguments[0] not in commands:
         asked_for_help = not arguments or arguments[0] in ("help", "-h", "--help")
         print(__doc__, file=sys.stdout if asked_for_help else sys.stderr)
@@ -155,6 +157,18 @@ def check(arguments: list[str]) -> int:
         return 1
     print("all checks passed", flush=True)
     return 0
+
+
+def docs(arguments: list[str]) -> int:
+    """Build the pages of docs/ with the API reference; every warning is an error."""
+    if arguments:
+        sys.exit(f"dev: docs takes no arguments, got {' '.join(arguments)}")
+    ensure_environment(full=False)
+    builder = ["-m", "sphinx", "-b", "html", "--fresh-env", "--quiet"]
+    status = call(*builder, "--fail-on-warning", "--keep-going", "docs", str(SITE))
+    if status == 0:
+        print(SITE / "index.html", flush=True)
+    return status
 
 
 def call(*arguments: str, output: IO[str] | None = None, quiet: bool = False) -> int:

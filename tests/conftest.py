@@ -219,8 +219,8 @@ class TwoQueues(LoadScopeScheduling):
     """Gives half of the processes what waits and the others what computes, while there is both.
 
     What shares something dear stays together: a file of tests its brokers, all tests of Spark their
-    session, those of the page their browser, some house rules the syntax of every file, the wheel's
-    one build. A broker for all files is each process's own.
+    session, those of the page their browser, some house rules the syntax of every file, the wheel
+    and the site their one build. A broker for all files is each process's own.
     """
 
     #: whose tests mostly wait; the longest first, lest one is left alone at the end
@@ -235,7 +235,7 @@ class TwoQueues(LoadScopeScheduling):
         ),
         *("logstate/directory", "logstate/restore", "logstate/worker/test_planned_topics.py"),
     )
-    TOGETHER = ("spark", "browser", "test_wheel.py")
+    TOGETHER = ("spark", "browser", "test_site.py", "test_wheel.py")
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
