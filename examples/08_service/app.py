@@ -43,7 +43,7 @@ def service(app: Application) -> FastAPI:
 
     @web.get("/spend/{customer}")
     async def spend(customer: str) -> Any:
-        store = app.async_remote_store("spend", timeout=timedelta(seconds=5))
+        store = app.async_remote_store("spend", key=str, value=int, timeout=timedelta(seconds=5))
         try:
             found = await store.answer("get", customer)
         except StoreUnavailableError as exc:  # nobody has it now, a rebalance that takes long

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from logstate.app.instance.health import Health
-from logstate.app.instance.owner_process import OwnerProcess
 from logstate.app.instance.states import ApplicationState, Lifecycle, StateListener
-from logstate.app.instance.worker_processes import WorkerProcesses
-from logstate.app.local_worker import LocalWorker
-from logstate.app.presence import Presence, not_asked_for, presence_of
-from logstate.app.settings import Settings
+from logstate.app.presence import not_asked_for
+from logstate.app.store_access import StoreAccess
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
-from logstate.contracts.errors import ConfigError, LogstateError, check
-from logstate.contracts.setting_rules import durations, positions
+from logstate.contracts.errors import LogstateError, check
+from logstate.contracts.setting_rules import durations
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
-from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
 from logstate.metrics.instruments import Metrics
-from logstate.queries.queries import QueryableStore
-from logstate.topics.placement import BY_HASH
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 from logstate.worker.worker_observer import TaskLag
@@ -31,28 +25,8 @@ from logstate.worker.worker_observer import TaskLag
 _LOGGER = logging.getLogger(__name__)
 
 
-class ApplicationView:
+class ApplicationView(StoreAccess):
     """State, health, metrics and stores of all workers together."""
-
-    _settings: Settings
-    _held: LocalWorker | WorkerProcesses
-
-    @cached_property
-    def _owner(self) -> OwnerProcess:
-        return OwnerProcess(self._settings.application_id)
-
-    @property
-    def _workers(self) -> LocalWorker | WorkerProcesses:
-        """The workers; raises LogstateError in a process that was forked from the one that has
-        them.
-        """
-        self._owner.check()
-        return self._held
-
-    @_workers.setter
-    def _workers(self, workers: LocalWorker | WorkerProcesses) -> None:
-        self._owner.check()
-        self._held = workers
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
@@ -62,10 +36,6 @@ class ApplicationView:
 
     def _log_change(self, old: ApplicationState, new: ApplicationState) -> None:
         _LOGGER.info("application %s: %s -> %s", self.application_id, old.value, new.value)
-
-    @cached_property
-    def _presence(self) -> Presence | None:
-        return presence_of(self._settings, self._workers)
 
     @property
     def topology(self) -> Topology:
@@ -121,40 +91,6 @@ class ApplicationView:
         check(signature_problems(listener, "the state listener", "(old, new)", 2))
         self._lifecycle.listen(listener)
         return listener
-
-    def store(
-        self,
-        name: str,
-        *,
-        max_age: timedelta | None = None,
-        standbys: bool = False,
-        placed_by: Literal["murmur2"] | None = None,
-    ) -> QueryableStore:
-        """Return a store for reading committed local state from any thread; also for global stores.
-
-        It also answers while the brokers are unavailable, with the last committed state; ``age`` of
-        the store shows its age. With ``max_age`` a read raises StoreUnavailableError instead of
-        returning older state. With ``standbys`` the standbys of other instances' tasks answer too
-        (``standby_replicas``): committed rows, mostly from the last seconds; ``age`` shows their
-        age, and ``lag`` how many changelog offsets they are behind. The Kafka Streams setting is
-        ``enableStaleStores``.
-
-        A read by key that finds nothing also raises StoreUnavailableError if other programs write
-        the input and some partitions are not here: the key may be in one of those. If all of them
-        place keys as Kafka's own clients do, pass ``placed_by="murmur2"`` to get None instead.
-        Raises ConfigError for any other value, and for a ``max_age`` that is not a timedelta.
-        """
-        if max_age is not None:
-            check(durations("store()", max_age=max_age))
-        store = self._workers.stores.named(name, max_age, standbys=standbys)
-        if placed_by is not None:
-            if placed_by != BY_HASH:
-                raise ConfigError(
-                    f"unknown placed_by={placed_by!r}: use 'murmur2' for the partitioner of Kafka's"
-                    " own clients. For another partitioner, pass partition= with each read"
-                )
-            store.is_placed = True
-        return store
 
     def is_ready(self, *, max_age: timedelta | None = None) -> Health:
         """Report whether local reads of all its tasks are answered, with ``reason``; for readiness
@@ -298,42 +234,6 @@ class ApplicationView:
         """
         return self._present("metadata_for_key()").lookup.of_key(store, key, partition)
 
-    def remote_store(
-        self,
-        name: str,
-        *,
-        timeout: timedelta = timedelta(seconds=10),
-        at_least: Mapping[Any, int] | None = None,
-        max_age: timedelta | None = None,
-        standbys: bool = False,
-    ) -> RemoteStore:
-        """Return a store over all instances: each read goes to the owner of the partition.
-
-        Reads are retried during a rebalance, until ``timeout``; then StoreUnavailableError has the
-        reason. ``at_least`` are positions, ``{"topic-partition": offset}``, that an answer must
-        have reached: the first offsets that it may lack. With ``standbys`` a standby answers if the
-        task's owner does not; ``answer(...).lag`` shows its lag, and ``max_age`` limits its age.
-        Raises ConfigError for ``standbys`` with ``at_least``, because standbys do not know their
-        input positions.
-        """
-        present = self._present("remote_store()")
-        check(
-            durations("remote_store()", timeout=timeout),
-            durations("remote_store()", max_age=max_age, optional=True),
-            positions("at_least of remote_store()", at_least or {}),
-        )
-        if standbys and at_least:
-            raise ConfigError(
-                "standbys=True and at_least= exclude each other: a standby does not know which"
-                " input records it includes. Leave one of them out"
-            )
-        return present.remote_store(name, timeout, at_least or {}, max_age, standbys=standbys)
-
-    def async_remote_store(self, name: str, **settings: Any) -> AsyncRemoteStore:
-        """Return the same store for asyncio; takes the settings of ``remote_store``."""
-        store = self.remote_store(name, **settings)
-        return AsyncRemoteStore(store, self._present("async_remote_store()").asking)
-
     def asgi(self) -> Any:
         """Return the service of ``serve=`` as an ASGI application, to mount it into another
         service.
@@ -346,11 +246,6 @@ class ApplicationView:
         if self._settings.serving is None:
             raise not_asked_for("asgi()")
         return AsgiService(self, present.answers, present.changes).app()
-
-    def _present(self, what: str) -> Presence:
-        if self._presence is None:
-            raise not_asked_for(what)
-        return self._presence
 
     @property
     def is_spare(self) -> bool:

@@ -147,7 +147,7 @@ class Presence:
         max_age: timedelta | None,
         *,
         standbys: bool = False,
-    ) -> RemoteStore:
+    ) -> RemoteStore[Any, Any, Any, Any]:
         """Return a store that reads from all instances."""
         return RemoteStore(
             name, self.answers, self._client, timeout, at_least, max_age, standbys=standbys

@@ -264,7 +264,7 @@ class AsgiService:
         rest = _lines(itertools.chain([] if first is None else [first], answers))
         return ndjson_response(_page(_Pages(name, query, rest), limit, self._pages), self._asking)
 
-    def _remote(self, request: Request, name: str) -> RemoteStore:
+    def _remote(self, request: Request, name: str) -> RemoteStore[Any, Any, Any, Any]:
         query = request.query_params
         offsets, standbys = at_least(query), flag(query, "standbys")
         if standbys and offsets:

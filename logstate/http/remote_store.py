@@ -21,7 +21,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -31,7 +31,7 @@ from logstate.contracts.partitioner import StorePlace
 from logstate.contracts.stores import checked_partition
 from logstate.directory.metadata import KeyQueryMetadata
 from logstate.http.query_handler import MisdirectedError, QueryHandler
-from logstate.queries.queries import StoreReads, found_rows
+from logstate.queries.queries import G, K, M, R, StoreReads, found_rows
 from logstate.queries.requests import CursorGoneError, ReadReply, ReadRequest, rows_of
 
 T = TypeVar("T")
@@ -54,10 +54,10 @@ class Asks(Protocol):
 
 
 @dataclass(frozen=True)
-class RemoteAnswer:
+class RemoteAnswer(Generic[T]):
     """The response of one partition."""
 
-    value: Any
+    value: T
     #: ``topic-partition`` of its inputs -> the first offset that is not included
     positions: Mapping[str, int]
     host: str
@@ -75,7 +75,7 @@ class _Call:
     end_s: float
 
 
-class RemoteStore(StoreReads):
+class RemoteStore(StoreReads[K, G, R, M]):
     """Reads like those of ``app.store``, over all instances.
 
     Reads without a key scan all partitions, page by page: each partition at one commit, one
@@ -115,9 +115,17 @@ class RemoteStore(StoreReads):
     def _of_key(self, read: str, partition: int | None, key: Any, *arguments: Any) -> Any:
         return self.answer(read, key, *arguments, partition=partition).value
 
+    @overload
     def answer(
-        self, read: str, key: Any, *arguments: Any, partition: int | None = None
-    ) -> RemoteAnswer:
+        self, read: Literal["get"], key: K, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer[M]: ...
+    @overload
+    def answer(
+        self, read: str, key: K, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer[Any]: ...
+    def answer(
+        self, read: str, key: K, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer[Any]:
         """Call a read by key, by its name; return the result with its input positions.
 
         Raises StoreUnavailableError, with the reason, without a response within the time-out.
@@ -134,7 +142,7 @@ class RemoteStore(StoreReads):
 
     def answer_by(
         self, end_s: float, read: str, key: Any, *arguments: Any, partition: int | None = None
-    ) -> RemoteAnswer:
+    ) -> RemoteAnswer[Any]:
         """Do the same for a call that began earlier."""
         call = _Call(read, (key, *arguments), end_s)
         self._codec.arguments_out(read, call.arguments)  # a wrong key fails at once
@@ -151,7 +159,7 @@ class RemoteStore(StoreReads):
         guess = replace(guess, value=value)
         return guess if is_there else self._elsewhere(call, guess)
 
-    def _elsewhere(self, call: _Call, guess: RemoteAnswer) -> RemoteAnswer:
+    def _elsewhere(self, call: _Call, guess: RemoteAnswer[Any]) -> RemoteAnswer[Any]:
         """Find the first partition with the key: producers may use another partitioner."""
         for partition in range(self._count(call.end_s)):
             if partition != guess.partition:
@@ -177,7 +185,7 @@ class RemoteStore(StoreReads):
         for one in self.answers_of_all(read, *arguments):
             yield from one.value
 
-    def answers_of_all(self, read: str, *arguments: Any) -> Iterator[RemoteAnswer]:
+    def answers_of_all(self, read: str, *arguments: Any) -> Iterator[RemoteAnswer[Any]]:
         """Yield one answer per partition; its value are the rows, its positions hold for all.
 
         For ``approximate_num_entries`` the value is their number.
@@ -207,7 +215,7 @@ class RemoteStore(StoreReads):
             for _, partition, _ in self._at_least:
                 self._check_partition(partition, count)
 
-    def _retried(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer:
+    def _retried(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer[Any]:
         return self._until_known(lambda: self._once(call, number()), call.end_s)
 
     def _until_known(self, attempt: Callable[[], T], end_s: float) -> T:
@@ -225,7 +233,7 @@ class RemoteStore(StoreReads):
             self._wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _once(self, call: _Call, partition: int) -> RemoteAnswer:
+    def _once(self, call: _Call, partition: int) -> RemoteAnswer[Any]:
         try:
             return self._of_owner(call, partition)
         except (StoreUnavailableError, MisdirectedError):
@@ -234,7 +242,7 @@ class RemoteStore(StoreReads):
                 raise
             return found
 
-    def _of_owner(self, call: _Call, partition: int) -> RemoteAnswer:
+    def _of_owner(self, call: _Call, partition: int) -> RemoteAnswer[Any]:
         place, mine = self._place, self._answers.instance
         if place.is_global:
             owner = KeyQueryMetadata("", mine, 0, f"{place.sub_topology}_0", True)
@@ -242,7 +250,7 @@ class RemoteStore(StoreReads):
             owner = self._lookup.of_partition(place, partition)
         return self._asked(owner.instance, owner.active_host, call, owner.partition)
 
-    def _of_standby(self, call: _Call, partition: int) -> RemoteAnswer | None:
+    def _of_standby(self, call: _Call, partition: int) -> RemoteAnswer[Any] | None:
         """Return the response of the first standby that has one; None without any."""
         for instance, host in self._lookup.copies(self._place, partition):
             with contextlib.suppress(StoreUnavailableError, MisdirectedError):
@@ -257,7 +265,7 @@ class RemoteStore(StoreReads):
         partition: int,
         *,
         standby: bool = False,
-    ) -> RemoteAnswer:
+    ) -> RemoteAnswer[Any]:
         read, arguments = call.read, call.arguments
         request = ReadRequest(
             instance,
@@ -317,43 +325,57 @@ class RemoteStore(StoreReads):
                 )
 
 
-class AsyncRemoteStore:
+class AsyncRemoteStore(Generic[K, G, R, M]):
     """The same for asyncio: every read is awaited, rows come by ``async for``.
 
     Reads run in the application's own threads, because a read may wait for its time-out. In the few
     threads of the loop's executor, everything else in the service would wait as well.
     """
 
-    def __init__(self, store: RemoteStore, threads: Executor) -> None:
+    def __init__(self, store: RemoteStore[K, G, R, M], threads: Executor) -> None:
         self.name = store.name
         self._store, self._threads = store, threads
 
-    async def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
-        """Return the value of a key, or None."""
+    async def get(self, key: K, *arguments: Any, partition: int | None = None) -> M:
+        """Return the row of a key, or None."""
         return (await self.answer("get", key, *arguments, partition=partition)).value
 
-    async def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
+    @overload
+    async def fetch(self, key: K, *, partition: int | None = None) -> Iterator[tuple[G, R]]: ...
+    @overload
+    async def fetch(
+        self, key: K, start_ms: int, /, *arguments: Any, partition: int | None = None
+    ) -> M: ...
+    async def fetch(self, key: K, *arguments: Any, partition: int | None = None) -> Any:
         """Return the value of a window store at a window start."""
         return (await self.answer("fetch", key, *arguments, partition=partition)).value
 
+    @overload
     async def answer(
-        self, read: str, key: Any, *arguments: Any, partition: int | None = None
-    ) -> RemoteAnswer:
+        self, read: Literal["get"], key: K, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer[M]: ...
+    @overload
+    async def answer(
+        self, read: str, key: K, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer[Any]: ...
+    async def answer(
+        self, read: str, key: K, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer[Any]:
         """Call :meth:`RemoteStore.answer`."""
         end_s = self._store.end_s()
         return await self._in_thread(
             lambda: self._store.answer_by(end_s, read, key, *arguments, partition=partition), end_s
         )
 
-    def range(self, lower: Any = None, upper: Any = None) -> AsyncIterator[tuple[Any, Any]]:
+    def range(self, lower: K | None = None, upper: K | None = None) -> AsyncIterator[tuple[G, R]]:
         """Yield rows between two keys, both inclusive, partition by partition."""
         return self.over_all("range", lower, upper)
 
-    def all(self) -> AsyncIterator[tuple[Any, Any]]:
+    def all(self) -> AsyncIterator[tuple[G, R]]:
         """Yield every row."""
         return self.over_all("all")
 
-    def reverse_all(self) -> AsyncIterator[tuple[Any, Any]]:
+    def reverse_all(self) -> AsyncIterator[tuple[G, R]]:
         """Yield every row, descending within each partition."""
         return self.over_all("reverse_all")
 

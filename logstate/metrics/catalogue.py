@@ -83,6 +83,8 @@ DEAD_LETTERS = _counter("dead_letters_total", "records", "task",
     "Records rolled back and sent to the dead letter topic.")
 LOST_RECORDS = _counter("input_records_lost_total", "offsets", "topic",
     "Offsets of an input that were deleted before they were processed, and skipped.")
+OPERATOR_INFO = _gauge("operator_info", "operators", "task node operator",
+    "1 for each operator without a name of its own; `operator` shows what the `node` does.")
 PUNCTUATE = _counter("punctuate_total", "calls", "task",
     "Punctuator calls, of stream and of wall time.")
 

@@ -21,17 +21,25 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.partitioner import StorePlace, partition_of, place_of
 from logstate.contracts.stores import check_arguments, checked_partition
 from logstate.queries.requests import Answer, ReadRequest
 
+#: keys that reads take
+K = TypeVar("K")
+#: keys of rows: the same, or ``Windowed`` ones
+G = TypeVar("G")
+#: rows
+R = TypeVar("R")
+#: what a read of one row returns: a row, or None
+M = TypeVar("M")
 _END = object()
 
 
-class StoreReads(ABC):
+class StoreReads(ABC, Generic[K, G, R, M]):
     """``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions``
     take a key and read its partition; the others scan the partitions in order.
 
@@ -55,62 +63,72 @@ class StoreReads(ABC):
 
     # ------------------------------------------------------------------ by key
 
-    def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
-        """Return the value of a key, or None. A versioned store takes ``as_of`` as 2nd argument."""
-        return self._of_key("get", partition, key, *arguments)
+    def get(self, key: K, *arguments: Any, partition: int | None = None) -> M:
+        """Return the row of a key, or None. A versioned store takes ``as_of`` as 2nd argument."""
+        found: M = self._of_key("get", partition, key, *arguments)
+        return found
 
-    def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
+    @overload
+    def fetch(self, key: K, *, partition: int | None = None) -> Iterator[tuple[G, R]]: ...
+    @overload
+    def fetch(
+        self, key: K, start_ms: int, /, *arguments: Any, partition: int | None = None
+    ) -> M: ...
+    def fetch(self, key: K, *arguments: Any, partition: int | None = None) -> Any:
         """Window store: return the value at a start. Session store: yield the key's sessions."""
         return self._of_key("fetch", partition, key, *arguments)
 
     def fetch_range(
-        self, key: Any, from_ms: int, to_ms: int, *, partition: int | None = None
-    ) -> Iterator[Any]:
+        self, key: K, from_ms: int, to_ms: int, *, partition: int | None = None
+    ) -> Iterator[tuple[int, R]]:
         """Yield windows of a key by start, both ends inclusive."""
-        found: Iterator[Any] = self._of_key("fetch_range", partition, key, from_ms, to_ms)
+        found: Iterator[tuple[int, R]] = self._of_key("fetch_range", partition, key, from_ms, to_ms)
         return found
 
     def fetch_session(
-        self, key: Any, start_ms: int, end_ms: int, *, partition: int | None = None
-    ) -> Any:
+        self, key: K, start_ms: int, end_ms: int, *, partition: int | None = None
+    ) -> M:
         """Return one session, or None."""
-        return self._of_key("fetch_session", partition, key, start_ms, end_ms)
+        found: M = self._of_key("fetch_session", partition, key, start_ms, end_ms)
+        return found
 
     def find_sessions(
-        self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, partition: int | None = None
-    ) -> Iterator[Any]:
+        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, partition: int | None = None
+    ) -> Iterator[tuple[G, R]]:
         """Yield sessions of a key that overlap a span."""
         span = earliest_end_ms, latest_start_ms
-        found: Iterator[Any] = self._of_key("find_sessions", partition, key, *span)
+        found: Iterator[tuple[G, R]] = self._of_key("find_sessions", partition, key, *span)
         return found
 
     def versions(
         self,
-        key: Any,
+        key: K,
         from_ms: int | None = None,
         to_ms: int | None = None,
         *,
         partition: int | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterator[R]:
         """Yield the versions of a key that were valid within the range, oldest first."""
-        found: Iterator[Any] = self._of_key("versions", partition, key, from_ms, to_ms)
+        found: Iterator[R] = self._of_key("versions", partition, key, from_ms, to_ms)
         return found
 
     # ------------------------------------------------------------------ over partitions
 
-    def range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
+    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[G, R]]:
         """Yield rows between two keys, both inclusive, partition by partition."""
         return self._over_all("range", lower, upper)
 
-    def reverse_range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
+    def reverse_range(
+        self, lower: K | None = None, upper: K | None = None
+    ) -> Iterator[tuple[G, R]]:
         """Yield the same, descending within each partition."""
         return self._over_all("reverse_range", lower, upper)
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
+    def all(self) -> Iterator[tuple[G, R]]:
         """Yield every row."""
         return self._over_all("all")
 
-    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+    def reverse_all(self) -> Iterator[tuple[G, R]]:
         """Yield every row, descending within each partition."""
         return self._over_all("reverse_all")
 
@@ -118,19 +136,19 @@ class StoreReads(ABC):
         """Return the number of rows over the partitions. It is exact, and costs a scan of them."""
         return sum(self._of_each("approximate_num_entries"))
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Any, Any]]:
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[G, R]]:
         """Yield windows of every key by start, both ends inclusive."""
         return self._over_all("fetch_all", from_ms, to_ms)
 
     def fetch_key_range(
-        self, lower: Any, upper: Any, from_ms: int, to_ms: int
-    ) -> Iterator[tuple[Any, Any]]:
+        self, lower: K | None, upper: K | None, from_ms: int, to_ms: int
+    ) -> Iterator[tuple[G, R]]:
         """Yield windows of the keys between two, both inclusive, None = open."""
         return self._over_all("fetch_key_range", lower, upper, from_ms, to_ms)
 
     def find_sessions_of_key_range(
-        self, lower: Any, upper: Any, earliest_end_ms: int, latest_start_ms: int
-    ) -> Iterator[tuple[Any, Any]]:
+        self, lower: K | None, upper: K | None, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[G, R]]:
         """Yield sessions that overlap a span, of the keys between two, inclusive, None = open."""
         span = earliest_end_ms, latest_start_ms
         return self._over_all("find_sessions_of_key_range", lower, upper, *span)
@@ -168,7 +186,7 @@ class ReadableStores(ABC):
 
     def named(
         self, name: str, max_age: timedelta | None = None, *, standbys: bool = False
-    ) -> QueryableStore:
+    ) -> QueryableStore[Any, Any, Any, Any]:
         """Return a store; raise StoreUnavailableError for a name that the topology lacks."""
         return QueryableStore(place_of(self.places, name), self, max_age, standbys=standbys)
 
@@ -215,7 +233,7 @@ def not_here(store: str, partition: int, here: Sequence[int]) -> StoreUnavailabl
     )
 
 
-class QueryableStore(StoreReads):
+class QueryableStore(StoreReads[K, G, R, M]):
     """A store of the application as this instance can see it.
 
     Reads by key raise StoreUnavailableError if the key's partition is elsewhere or restoring;
@@ -244,19 +262,19 @@ class QueryableStore(StoreReads):
 
     def fetch_range(
         self,
-        key: Any,
+        key: K,
         from_ms: int,
         to_ms: int,
         *,
         reverse: bool = False,
         partition: int | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterator[tuple[int, R]]:
         """Yield windows of a key by start, both ends inclusive."""
         span = from_ms, to_ms
         found = self._of_key("fetch_range", partition, key, *span, reverse=reverse)
-        return cast("Iterator[Any]", found)
+        return cast("Iterator[tuple[int, R]]", found)
 
-    def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
+    def prefix_scan(self, prefix: Any) -> Iterator[tuple[G, R]]:
         """Yield rows whose serialized key begins with the prefix: bytes, or text for text keys.
 
         Raises StoreArgumentError for a prefix of another type.

@@ -31,7 +31,7 @@ _WHY = {
 }
 
 _LINE = (
-    "task %s: node %r dropped the record at %s: %s. %d dropped since the last such line, %d in all"
+    "task %s: node %s dropped the record at %s: %s. %d dropped since the last such line, %d in all"
     " (metric dropped_records_total, reason %r; logged at most once a minute)"
 )
 
@@ -46,6 +46,7 @@ class RecordLocation(Protocol):
     timestamp: int
 
     def monotonic_ms(self) -> float: ...
+    def shown_node(self, name: str) -> str: ...
 
 
 class Drops:
@@ -125,7 +126,12 @@ class Dropper:
         _LOGGER.log(
             logging.INFO if reason.is_expected else logging.WARNING,
             _LINE,
-            *(place.task_id, self.node, _shown(place), _WHY[reason].format(late_ms=late_ms)),
+            *(
+                place.task_id,
+                place.shown_node(self.node),
+                _shown(place),
+                _WHY[reason].format(late_ms=late_ms),
+            ),
             *(max(1, self.count - self._told), self.count, reason.value),
         )
         self._told = self.count

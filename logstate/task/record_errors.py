@@ -99,7 +99,7 @@ def _place(
 
 def _blamed(found: Blame) -> str:
     """Describe the node and, if the traceback has one, the user's function."""
-    return f"node {found.node!r}" + (f", in {found.function}:" if found.function else ":")
+    return f"node {found.shown}" + (f", in {found.function}:" if found.function else ":")
 
 
 def _made_by(maker: Blame) -> str:
@@ -107,7 +107,7 @@ def _made_by(maker: Blame) -> str:
     if maker.node is None:
         return ""
     by = f" ({maker.function})" if maker.function else ""
-    return f", made by node {maker.node!r}{by}"
+    return f", made by node {maker.shown}{by}"
 
 
 def failed(

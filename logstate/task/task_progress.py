@@ -30,6 +30,7 @@ from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
 from logstate.task.punctuation import PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
+from logstate.topology.graph.operator_labels import with_label
 from logstate.topology.graph.sub_topology import SubTopology, writer_of
 
 
@@ -145,6 +146,10 @@ class TaskProgress:
     def dropped(self) -> Counter[DropReason]:
         """Number of records that its nodes have dropped, by reason."""
         return self.drops.by_reason()
+
+    def shown_node(self, name: str) -> str:
+        """Return the name of a node for messages, with its label if it has no name of its own."""
+        return with_label(name, *(sub.operator_labels for sub in self.sub_topologies))
 
     def dropper(self, node: str, reason: DropReason) -> Dropper:
         return self.drops.dropper(node, reason)

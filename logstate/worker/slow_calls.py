@@ -18,12 +18,14 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from logstate.contracts.worker_config import WorkerConfig
 from logstate.topology.declaring.declaration_site import is_library_file, short_path
 from logstate.topology.graph.blame import operator_of
+from logstate.topology.graph.operator_labels import with_label
 from logstate.worker.outage import Note
 
 
@@ -86,7 +88,14 @@ class ProcessedRecord(NamedTuple):
 class SlowCalls:
     """Tracks long calls of one worker. Times are monotonic."""
 
-    def __init__(self, max_poll_interval_ms: int, transaction_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        max_poll_interval_ms: int,
+        transaction_timeout_ms: int,
+        labels: Mapping[str, str] = {},
+    ) -> None:
+        """``labels`` are those of operators without a name of their own."""
+        self._labels = labels
         self._max_poll_interval_ms = max_poll_interval_ms
         self._transaction_timeout_ms = transaction_timeout_ms
         self._slow_ms = _TOLD_SHARE * min(max_poll_interval_ms, transaction_timeout_ms)
@@ -96,6 +105,11 @@ class SlowCalls:
         #: description of the last logged call, and its turn
         self._reported: tuple[int, str] | None = None
         self._slow_turn: tuple[int, float, float] | None = None
+
+    @classmethod
+    def of(cls, config: WorkerConfig, labels: Mapping[str, str]) -> Self:
+        """Return the object for a worker's configuration."""
+        return cls(config.max_poll_interval_ms, config.transaction_timeout_ms, labels)
 
     # ------------------------------------------------------------------ from the watchdog thread
 
@@ -113,7 +127,7 @@ class SlowCalls:
         call = where()
         if call is None:
             return None
-        self._reported = place.turn, _in_words(place, call)
+        self._reported = place.turn, _in_words(place, call, self._labels)
         stack = f"\n{call.stack}" if call.stack else ""
         return Note(
             logging.WARNING,
@@ -165,9 +179,9 @@ class SlowCalls:
         )
 
 
-def _in_words(place: ProcessedRecord, call: ActiveCall) -> str:
+def _in_words(place: ProcessedRecord, call: ActiveCall, labels: Mapping[str, str]) -> str:
     function = call.function or "the library itself"
-    node = "" if call.node is None else f", node {call.node!r}"
+    node = "" if call.node is None else f", node {with_label(call.node, labels)}"
     if place.topic is None:
         return f"{function}{node}, by a schedule of task {place.task}"
     return (

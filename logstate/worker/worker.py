@@ -124,7 +124,7 @@ class Worker:
         self.processing = Processing(
             self._tasks,
             self._poison_search,
-            SlowCalls(config.max_poll_interval_ms, config.transaction_timeout_ms),
+            SlowCalls.of(config, topology.operator_labels),
             self._observer,
             clock,
         )

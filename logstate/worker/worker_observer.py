@@ -363,6 +363,10 @@ class WorkerObserver:
             for ref in sub_topology.sink_topics:
                 topic = owned.task.topic_name(ref.name, is_internal=ref.is_internal)
                 self.metrics.declare(catalogue.RECORDS_PRODUCED, task=task, topic=topic)
+            for node, label in sub_topology.operator_labels.items():
+                self.metrics.gauge(
+                    catalogue.OPERATOR_INFO, task=task, node=node, operator=label
+                ).set(1)
             for store in sub_topology.stores:
                 if store.is_logged and store.source_topic is None:
                     self.metrics.declare(catalogue.CHANGELOG_RECORDS, task=task, store=store.name)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
+from logstate.contracts.serde_types import SerdeLike
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.built_in import int64
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
@@ -32,19 +33,21 @@ from logstate.topology.dsl.materialized import (
 )
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.aggregate import AggregateNode
-from logstate.topology.operators.aggregates.fold import FoldNode, no_aggregate
+from logstate.topology.operators.aggregates.fold import FoldNode, count_one, no_aggregate
 from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
 
+#: aggregates
+A = TypeVar("A")
 #: (key, value, aggregate) -> aggregate; a merger of sessions is (key, a, b) -> aggregate
 Aggregator: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
-class AggregateOptions(TypedDict, total=False):
+class AggregateOptions(TypedDict, Generic[A], total=False):
     """Options of an aggregation: the aggregate's serde, its store, when it sends, its name."""
 
-    value: Any
+    value: SerdeLike[A]
     store: str | Materialized | None
     emit: Emit
     name: str | None
@@ -64,18 +67,8 @@ class Fold(NamedTuple):
     value: Serde[Any] | None = None
 
 
-def count_one(_key: Any, _value: Any, aggregate: int) -> int:
-    """The aggregator of count()."""
-    return aggregate + 1
-
-
-def _count_one_more(aggregate: int, _value: Any) -> int:
-    return aggregate + 1
-
-
-count_one.by_value = _count_one_more  # type: ignore[attr-defined]  # see logstate.topology.declaring.callbacks
-
 COUNT = Fold("KSTREAM-AGGREGATE-", lambda: 0, count_one, lambda _key, a, b: a + b, int64)
+TABLE_COUNT = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one, value=int64)
 
 
 def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
@@ -135,7 +128,7 @@ def aggregate_store(
     what: str,
     windows: AnyWindows | None,
     grouped: Flow[Any, Any],
-    options: AggregateOptions,
+    options: AggregateOptions[Any],
     fold: Fold | None = None,
 ) -> StoreSpec:
     """The store that an aggregation asks for, once its options are checked."""

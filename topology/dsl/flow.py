@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import Any, Generic, Self, TypedDict, TypeVar
+from typing import Any, Generic, Required, Self, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
+from logstate.contracts.serde_types import SerdeLike, TypedSerde
 from logstate.topology.declaring.argument_checks import check_flags
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.serde_arguments import required_serde
@@ -22,14 +23,30 @@ from logstate.topology.graph.nodes import ProcessorNode
 
 K = TypeVar("K")
 V = TypeVar("V")
+#: what a join's function makes
+R = TypeVar("R")
 N = TypeVar("N", bound=ProcessorNode)
 
 
-class PairOptions(TypedDict, total=False):
+class PairOptions(TypedDict, Generic[K, V], total=False):
     """Options of an operator that makes new keys and values: their serdes, its name."""
 
-    key: Any
-    value: Any
+    key: SerdeLike[K]
+    value: SerdeLike[V]
+    name: str | None
+
+
+class ValueOptions(TypedDict, Generic[V], total=False):
+    """Options of an operator that makes new values: their serde, its name."""
+
+    value: SerdeLike[V]
+    name: str | None
+
+
+class TypedValueOptions(TypedDict, Generic[V], total=False):
+    """The same with a serde that determines the type of values; None is a value of every type."""
+
+    value: Required[TypedSerde[V]]
     name: str | None
 
 

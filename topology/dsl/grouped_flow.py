@@ -67,7 +67,7 @@ class GroupedFlow(Flow[K, V]):
         self,
         what: str,
         windows: AnyWindows | None,
-        options: AggregateOptions,
+        options: AggregateOptions[Any],
         fold: Fold | None = None,
     ) -> StreamAggregation:
         store = aggregate_store(what, windows, self, options, fold)
@@ -83,7 +83,7 @@ def aggregated(
     grouped: GroupedFlow[Any, Any],
     windows: AnyWindows | None,
     fold: Fold,
-    **options: Unpack[AggregateOptions],
+    **options: Unpack[AggregateOptions[Any]],
 ) -> TableFlow[Any, Any]:
     """The table of one group's aggregates."""
     what = "An aggregation" if windows is None else "A windowed aggregation"
@@ -104,7 +104,7 @@ def cogrouped(
     windows: AnyWindows | None,
     initializer: Callable[[], Any],
     merger: Aggregator | None,
-    **options: Unpack[AggregateOptions],
+    **options: Unpack[AggregateOptions[Any]],
 ) -> TableFlow[Any, Any]:
     """Repartitions first, then one aggregation node per group, then the node that unites them."""
     first = groups[0][0]
@@ -141,7 +141,7 @@ class GroupedTableFlow(Flow[K, V]):
     topic_name: str | None
 
     def _aggregated(
-        self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions]
+        self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions[Any]]
     ) -> TableFlow[Any, Any]:
         what = "An aggregation of a grouped table"
         spec = aggregate_store(what, None, self, options, fold)

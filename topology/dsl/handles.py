@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TextIO, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TextIO, TypeVar, Unpack, overload
 
 from logstate.contracts.records import Change, Windowed
-from logstate.serdes.built_in import int64
+from logstate.contracts.serde_types import SerdeLike, Untyped
 from logstate.topology.declaring import argument_checks, callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options, check_windows
 from logstate.topology.declaring.declaration_site import declaration_error
@@ -22,22 +22,26 @@ from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.declaring.windows import (
-    Emit,
-    SessionWindows,
-    SlidingWindows,
-    Windows,
-)
+from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
 from logstate.topology.dsl.aggregations import (
     COUNT,
+    TABLE_COUNT,
+    A,
     AggregateOptions,
     Fold,
     as_aggregator,
-    count_one,
     reduction,
 )
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated
-from logstate.topology.dsl.flow import GlobalKTable, K, PairOptions, V
+from logstate.topology.dsl.flow import (
+    GlobalKTable,
+    K,
+    PairOptions,
+    R,
+    TypedValueOptions,
+    V,
+    ValueOptions,
+)
 from logstate.topology.dsl.grouped_flow import (
     GroupedFlow,
     GroupedTableFlow,
@@ -51,7 +55,12 @@ from logstate.topology.dsl.stream_joins import join_stream
 from logstate.topology.dsl.stream_stream_join import StreamJoinOptions
 from logstate.topology.dsl.stream_table_join import GlobalTableJoinOptions, StreamTableJoinOptions
 from logstate.topology.dsl.suppressed import Suppressed
-from logstate.topology.dsl.table_flow import TableFlow
+from logstate.topology.dsl.table_flow import (
+    DerivedTableOptions,
+    TableFlow,
+    TypedTableOptions,
+    UntypedTableOptions,
+)
 from logstate.topology.dsl.table_table_join import TableJoinOptions, join_tables
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import Partitioner, TopicChooser
@@ -75,22 +84,11 @@ from logstate.topology.processor.value_transformer import ValueTransformer
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
-#: what a join's function makes
-R = TypeVar("R")
-#: aggregates
-A = TypeVar("A")
 #: keys of aggregates: those of the records, or ``Windowed`` ones
 G = TypeVar("G")
 Joiner = Callable[..., Any]
 #: makes something of a branch: another stream, or None if it ends there
 Chain = Callable[["KStream[Any, Any]"], "KStream[Any, Any] | None"]
-
-
-class DerivedTableOptions(TypedDict, total=False):
-    """Options of an operator that derives a table: its store, its name."""
-
-    store: str | Materialized | None
-    name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -356,11 +354,11 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def map(
-        self, mapper: Callable[[V], tuple[K2, V2]], **options: Unpack[PairOptions]
+        self, mapper: Callable[[V], tuple[K2, V2]], **options: Unpack[PairOptions[K2, V2]]
     ) -> KStream[K2, V2]: ...
     @overload
     def map(
-        self, mapper: Callable[[K, V], tuple[K2, V2]], **options: Unpack[PairOptions]
+        self, mapper: Callable[[K, V], tuple[K2, V2]], **options: Unpack[PairOptions[K2, V2]]
     ) -> KStream[K2, V2]: ...
     def map(
         self,
@@ -396,11 +394,19 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def map_values(
-        self, mapper: Callable[[V], V2], *, value: Any = None, name: str | None = None
+        self, mapper: Callable[[V], V2 | None], **options: Unpack[TypedValueOptions[V2]]
     ) -> KStream[K, V2]: ...
     @overload
     def map_values(
-        self, mapper: Callable[[K, V], V2], *, value: Any = None, name: str | None = None
+        self, mapper: Callable[[K, V], V2 | None], **options: Unpack[TypedValueOptions[V2]]
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[V], V2], *, value: Untyped = None, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[K, V], V2], *, value: Untyped = None, name: str | None = None
     ) -> KStream[K, V2]: ...
     def map_values(
         self, mapper: Callable[..., Any], *, value: Any = None, name: str | None = None
@@ -432,11 +438,11 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def flat_map(
-        self, mapper: Callable[[V], Iterable[tuple[K2, V2]]], **options: Unpack[PairOptions]
+        self, mapper: Callable[[V], Iterable[tuple[K2, V2]]], **options: Unpack[PairOptions[K2, V2]]
     ) -> KStream[K2, V2]: ...
     @overload
     def flat_map(
-        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], **options: Unpack[PairOptions]
+        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], **o: Unpack[PairOptions[K2, V2]]
     ) -> KStream[K2, V2]: ...
     def flat_map(
         self,
@@ -476,11 +482,11 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def flat_map_values(
-        self, mapper: Callable[[V], Iterable[V2]], *, value: Any = None, name: str | None = None
+        self, mapper: Callable[[V], Iterable[V2]], **options: Unpack[ValueOptions[V2]]
     ) -> KStream[K, V2]: ...
     @overload
     def flat_map_values(
-        self, mapper: Callable[[K, V], Iterable[V2]], *, value: Any = None, name: str | None = None
+        self, mapper: Callable[[K, V], Iterable[V2]], **options: Unpack[ValueOptions[V2]]
     ) -> KStream[K, V2]: ...
     def flat_map_values(
         self, mapper: Callable[..., Iterable[Any]], *, value: Any = None, name: str | None = None
@@ -512,11 +518,11 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def select_key(
-        self, mapper: Callable[[V], K2], *, key: Any = None, name: str | None = None
+        self, mapper: Callable[[V], K2], *, key: SerdeLike[K2] = None, name: str | None = None
     ) -> KStream[K2, V]: ...
     @overload
     def select_key(
-        self, mapper: Callable[[K, V], K2], *, key: Any = None, name: str | None = None
+        self, mapper: Callable[[K, V], K2], *, key: SerdeLike[K2] = None, name: str | None = None
     ) -> KStream[K2, V]: ...
     def select_key(
         self, mapper: Callable[..., Any], *, key: Any = None, name: str | None = None
@@ -647,8 +653,8 @@ class KStream(StreamFlow[K, V]):
         supplier: Callable[[], Processor[K, V, K2, V2]],
         *,
         stores: Stores = (),
-        key: Any = None,
-        value: Any = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
         name: str | None = None,
         also: Also = (),
     ) -> KStream[K2, V2]:
@@ -704,7 +710,7 @@ class KStream(StreamFlow[K, V]):
         supplier: Callable[[], Processor[K, V, K, V2]],
         *,
         stores: Stores = (),
-        value: Any = None,
+        value: SerdeLike[V2] = None,
         name: str | None = None,
         also: Also = (),
     ) -> KStream[K, V2]:
@@ -745,11 +751,11 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def group_by(
-        self, mapper: Callable[[V], K2], **options: Unpack[PairOptions]
+        self, mapper: Callable[[V], K2], **options: Unpack[PairOptions[K2, V]]
     ) -> KGroupedStream[K2, V]: ...
     @overload
     def group_by(
-        self, mapper: Callable[[K, V], K2], **options: Unpack[PairOptions]
+        self, mapper: Callable[[K, V], K2], **options: Unpack[PairOptions[K2, V]]
     ) -> KGroupedStream[K2, V]: ...
     def group_by(
         self,
@@ -858,45 +864,42 @@ class KStream(StreamFlow[K, V]):
 
     @overload
     def join(
-        self,
-        other: KStream[K, V2],
-        joiner: Callable[[V, V2], R],
-        **options: Unpack[StreamJoinOptions],
+        self, other: KStream[K, V2], joiner: Callable[[V, V2], R], **o: Unpack[StreamJoinOptions[R]]
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: KTable[K, V2],
         joiner: Callable[[V, V2], R],
-        **options: Unpack[StreamTableJoinOptions],
+        **options: Unpack[StreamTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[V, V2], R],
-        **options: Unpack[GlobalTableJoinOptions],
+        **options: Unpack[GlobalTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: KStream[K, V2],
         joiner: Callable[[K, V, V2], R],
-        **options: Unpack[StreamJoinOptions],
+        **options: Unpack[StreamJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: KTable[K, V2],
         joiner: Callable[[K, V, V2], R],
-        **options: Unpack[StreamTableJoinOptions],
+        **options: Unpack[StreamTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[K, V, V2], R],
-        **options: Unpack[GlobalTableJoinOptions],
+        **options: Unpack[GlobalTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     def join(self, other: Any, joiner: Joiner, **options: Any) -> KStream[K, Any]:
         """Inner join: a result for every match. What a match is depends on the other side.
@@ -985,42 +988,42 @@ class KStream(StreamFlow[K, V]):
         self,
         other: KStream[K, V2],
         joiner: Callable[[V, V2 | None], R],
-        **options: Unpack[StreamJoinOptions],
+        **options: Unpack[StreamJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: KTable[K, V2],
         joiner: Callable[[V, V2 | None], R],
-        **options: Unpack[StreamTableJoinOptions],
+        **options: Unpack[StreamTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[V, V2 | None], R],
-        **options: Unpack[GlobalTableJoinOptions],
+        **options: Unpack[GlobalTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: KStream[K, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        **options: Unpack[StreamJoinOptions],
+        **options: Unpack[StreamJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: KTable[K, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        **options: Unpack[StreamTableJoinOptions],
+        **options: Unpack[StreamTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        **options: Unpack[GlobalTableJoinOptions],
+        **options: Unpack[GlobalTableJoinOptions[R]],
     ) -> KStream[K, R]: ...
     def left_join(self, other: Any, joiner: Joiner, **options: Any) -> KStream[K, Any]:
         """Left join: every record of this stream has a result; without a match right is None.
@@ -1075,14 +1078,14 @@ class KStream(StreamFlow[K, V]):
         self,
         other: KStream[K, V2],
         joiner: Callable[[V | None, V2 | None], R],
-        **options: Unpack[StreamJoinOptions],
+        **options: Unpack[StreamJoinOptions[R]],
     ) -> KStream[K, R]: ...
     @overload
     def outer_join(
         self,
         other: KStream[K, V2],
         joiner: Callable[[K, V | None, V2 | None], R],
-        **options: Unpack[StreamJoinOptions],
+        **options: Unpack[StreamJoinOptions[R]],
     ) -> KStream[K, R]: ...
     def outer_join(self, other: KStream[K, Any], joiner: Joiner, **options: Any) -> KStream[K, Any]:
         """Outer join of two streams: every record of both sides has a result.
@@ -1421,7 +1424,7 @@ class CountAndReduce(ABC, Generic[G, V]):
     def _grouping(self) -> tuple[GroupedFlow[Any, V], AnyWindows | None]:
         """The group that is aggregated, and by which windows."""
 
-    def _aggregated(self, fold: Fold, **options: Unpack[AggregateOptions]) -> KTable[Any, Any]:
+    def _aggregated(self, fold: Fold, **options: Unpack[AggregateOptions[Any]]) -> KTable[Any, Any]:
         grouped, windows = self._grouping()
         return KTable._of(aggregated(grouped, windows, fold, **options))
 
@@ -1549,14 +1552,14 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[A, V], A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[G, A]: ...
     @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[G, A]: ...
     def aggregate(
         self,
@@ -1834,7 +1837,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         initializer: Callable[[], A],
         aggregator: Callable[[A, V], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -1842,7 +1845,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -1987,7 +1990,7 @@ class CogroupedKStream(Generic[K, A]):
         self,
         initializer: Callable[[], A],
         *,
-        value: Any = None,
+        value: SerdeLike[A] = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
@@ -2089,7 +2092,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         initializer: Callable[[], A],
         merger: Callable[..., A] | None = None,
         *,
-        value: Any = None,
+        value: SerdeLike[A] = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
@@ -2197,11 +2200,11 @@ class KTable(TableFlow[K, V]):
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
     @overload
     def to_stream(
-        self, mapper: Callable[[V], K2], *, key: Any = None, name: str | None = None
+        self, mapper: Callable[[V], K2], *, key: SerdeLike[K2] = None, name: str | None = None
     ) -> KStream[K2, V]: ...
     @overload
     def to_stream(
-        self, mapper: Callable[[K, V], K2], *, key: Any = None, name: str | None = None
+        self, mapper: Callable[[K, V], K2], *, key: SerdeLike[K2] = None, name: str | None = None
     ) -> KStream[K2, V]: ...
     def to_stream(
         self,
@@ -2299,11 +2302,11 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def group_by(
-        self, mapper: Callable[[V], tuple[K2, V2] | None], **options: Unpack[PairOptions]
+        self, mapper: Callable[[V], tuple[K2, V2] | None], **options: Unpack[PairOptions[K2, V2]]
     ) -> KGroupedTable[K2, V2]: ...
     @overload
     def group_by(
-        self, mapper: Callable[[K, V], tuple[K2, V2] | None], **options: Unpack[PairOptions]
+        self, mapper: Callable[[K, V], tuple[K2, V2] | None], **options: Unpack[PairOptions[K2, V2]]
     ) -> KGroupedTable[K2, V2]: ...
     def group_by(
         self,
@@ -2486,19 +2489,19 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def map_values(
-        self,
-        mapper: Callable[[V], V2],
-        *,
-        value: Any = None,
-        **options: Unpack[DerivedTableOptions],
+        self, mapper: Callable[[V], V2 | None], **options: Unpack[TypedTableOptions[V2]]
     ) -> KTable[K, V2]: ...
     @overload
     def map_values(
-        self,
-        mapper: Callable[[K, V], V2],
-        *,
-        value: Any = None,
-        **options: Unpack[DerivedTableOptions],
+        self, mapper: Callable[[K, V], V2 | None], **options: Unpack[TypedTableOptions[V2]]
+    ) -> KTable[K, V2]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[V], V2], **options: Unpack[UntypedTableOptions]
+    ) -> KTable[K, V2]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[K, V], V2], **options: Unpack[UntypedTableOptions]
     ) -> KTable[K, V2]: ...
     def map_values(
         self,
@@ -2538,7 +2541,7 @@ class KTable(TableFlow[K, V]):
         supplier: Callable[[], ValueTransformer[K, V, V2]],
         *,
         stores: Stores = (),
-        value: Any = None,
+        value: SerdeLike[V2] = None,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
@@ -2590,23 +2593,20 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[V, V2], R],
-        **options: Unpack[TableJoinOptions],
+        self, other: KTable[Any, V2], joiner: Callable[[V, V2], R], **o: Unpack[TableJoinOptions[R]]
     ) -> KTable[K, R]: ...
     @overload
     def join(
         self,
         other: KTable[Any, V2],
         joiner: Callable[[K, V, V2], R],
-        **options: Unpack[TableJoinOptions],
+        **options: Unpack[TableJoinOptions[R]],
     ) -> KTable[K, R]: ...
     def join(
         self,
         other: KTable[Any, Any],
         joiner: Callable[..., Any],
-        **options: Unpack[TableJoinOptions],
+        **options: Unpack[TableJoinOptions[R]],
     ) -> KTable[K, Any]:
         """Inner join: a row if both tables have one.
 
@@ -2682,20 +2682,20 @@ class KTable(TableFlow[K, V]):
         self,
         other: KTable[Any, V2],
         joiner: Callable[[V, V2 | None], R],
-        **o: Unpack[TableJoinOptions],
+        **o: Unpack[TableJoinOptions[R]],
     ) -> KTable[K, R]: ...
     @overload
     def left_join(
         self,
         other: KTable[Any, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        **o: Unpack[TableJoinOptions],
+        **o: Unpack[TableJoinOptions[R]],
     ) -> KTable[K, R]: ...
     def left_join(
         self,
         other: KTable[Any, Any],
         joiner: Callable[..., Any],
-        **options: Unpack[TableJoinOptions],
+        **options: Unpack[TableJoinOptions[R]],
     ) -> KTable[K, Any]:
         """Left join: a row for every row of this table; the right side is None if the other has
         none.
@@ -2737,7 +2737,7 @@ class KTable(TableFlow[K, V]):
         other: KTable[K, V2],
         joiner: Callable[[V | None, V2 | None], R],
         *,
-        value: Any = None,
+        value: SerdeLike[R] = None,
         **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, R]: ...
     @overload
@@ -2746,7 +2746,7 @@ class KTable(TableFlow[K, V]):
         other: KTable[K, V2],
         joiner: Callable[[K, V | None, V2 | None], R],
         *,
-        value: Any = None,
+        value: SerdeLike[R] = None,
         **options: Unpack[DerivedTableOptions],
     ) -> KTable[K, R]: ...
     def outer_join(
@@ -2853,9 +2853,8 @@ class KGroupedTable(GroupedTableFlow[K, V]):
 
         Source: Kafka Streams' ``KGroupedTable.count``.
         """
-        fold = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one, value=int64)
         table = self._aggregated(
-            fold, lambda _key, _value, n: n - 1, store=store, emit=emit, name=name
+            TABLE_COUNT, lambda _key, _value, n: n - 1, store=store, emit=emit, name=name
         )
         return KTable._of(table)
 
@@ -2909,7 +2908,7 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         initializer: Callable[[], A],
         adder: Callable[[A, V], A | None],
         subtractor: Callable[[A, V], A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -2917,7 +2916,7 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         initializer: Callable[[], A],
         adder: Callable[[K, V, A], A | None],
         subtractor: Callable[[K, V, A], A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -2925,7 +2924,7 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         initializer: Callable[[], A],
         adder: Callable[..., A | None],
         subtractor: Callable[..., A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[AggregateOptions[A]],
     ) -> KTable[K, A]: ...
     def aggregate(
         self,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, Required, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
+from logstate.contracts.serde_types import SerdeLike
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.join_serdes import SideSerde
 from logstate.topology.declaring import callbacks
@@ -22,6 +23,7 @@ from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows, duration_ms
+from logstate.topology.dsl.flow import R
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.operators.joins.self_join import SelfJoinNode
@@ -34,7 +36,7 @@ JoinKind = Literal["inner", "left", "outer"]
 S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
-class StreamJoinOptions(TypedDict, total=False):
+class StreamJoinOptions(TypedDict, Generic[R], total=False):
     """Options of a stream-stream join: its windows, store base name, serdes, name."""
 
     windows: Required[JoinWindows]
@@ -44,7 +46,7 @@ class StreamJoinOptions(TypedDict, total=False):
     key: Any
     left_value: Any
     right_value: Any
-    value: Any
+    value: SerdeLike[R]
     name: str | None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Required, TypedDict, TypeVar
+from typing import Any, Generic, Required, TypedDict, TypeVar
 
+from logstate.contracts.serde_types import SerdeLike
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
@@ -13,7 +14,7 @@ from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import duration_ms
-from logstate.topology.dsl.flow import Flow, GlobalKTable
+from logstate.topology.dsl.flow import Flow, GlobalKTable, R
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.nodes import ProcessorNode
@@ -24,21 +25,21 @@ from logstate.topology.operators.joins.stream_table_join import StreamTableJoinN
 S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
-class StreamTableJoinOptions(TypedDict, total=False):
+class StreamTableJoinOptions(TypedDict, Generic[R], total=False):
     """Options of a stream-table join: grace, serdes of the stream and of the result, name."""
 
     grace: timedelta | None
     key: Any
     left_value: Any
-    value: Any
+    value: SerdeLike[R]
     name: str | None
 
 
-class GlobalTableJoinOptions(TypedDict, total=False):
+class GlobalTableJoinOptions(TypedDict, Generic[R], total=False):
     """Options of a join with a global table: how to find the key of its row, serde, name."""
 
     key_mapper: Required[Callable[..., Any]]
-    value: Any
+    value: SerdeLike[R]
     name: str | None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Generic, Required, Self, TypedDict
 
+from logstate.contracts.serde_types import TypedSerde, Untyped
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind
@@ -23,6 +24,27 @@ from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
 from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.tables.derived_tables import TableFilterNode
 from logstate.topology.operators.tables.suppress import SuppressNode
+
+
+class DerivedTableOptions(TypedDict, total=False):
+    """Options of an operator that derives a table: its store, its name."""
+
+    store: str | Materialized | None
+    name: str | None
+
+
+class UntypedTableOptions(DerivedTableOptions, total=False):
+    """Those, and a serde that does not say the type of the values."""
+
+    value: Untyped
+
+
+class TypedTableOptions(TypedDict, Generic[V], total=False):
+    """Those, and a serde that determines the type of the values."""
+
+    value: Required[TypedSerde[V]]
+    store: str | Materialized | None
+    name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

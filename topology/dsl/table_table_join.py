@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
+from logstate.contracts.serde_types import SerdeLike
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind
@@ -13,6 +14,7 @@ from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.aggregations import value_serde
+from logstate.topology.dsl.flow import R
 from logstate.topology.dsl.foreign_key_join import foreign_key_join
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.table_flow import TableFlow
@@ -26,12 +28,12 @@ Joiner = Callable[[Any, Any, Any], Any]
 JoinKind = Literal["inner", "left", "outer"]
 
 
-class TableJoinOptions(TypedDict, total=False):
+class TableJoinOptions(TypedDict, Generic[R], total=False):
     """Options of a table-table join: foreign key, store, the result's serde, name."""
 
     foreign_key: Callable[..., Any] | None
     store: str | Materialized | None
-    value: Any
+    value: SerdeLike[R]
     partitioner: Partitioner | None
     other_partitioner: Partitioner | None
     name: str | None

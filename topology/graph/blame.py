@@ -23,10 +23,19 @@ _MARKED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 
 
 class Blame(NamedTuple):
-    """The operator that ran, and ``file:line in function`` of the user's code, if known."""
+    """The operator that ran, and ``file:line in function`` of the user's code, if known.
+
+    ``label`` is what an operator without a name of its own does.
+    """
 
     node: str | None
     function: str | None
+    label: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The operator's name for messages, with its label."""
+        return repr(self.node) if self.label is None else f"{self.node!r} ({self.label})"
 
 
 def labelled(function: F, name: str) -> F:

@@ -6,7 +6,7 @@ largest first, then by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -36,6 +36,8 @@ class NodeDescription:
     stores: tuple[str, ...] = ()
     successors: tuple[str, ...] = ()
     predecessors: tuple[str, ...] = ()
+    #: what it does, if it has a generated name; not part of the text
+    label: str | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -142,7 +144,9 @@ def _describe(plan: PlanBuilder, part: SubTopology) -> tuple[NodeDescription, ..
             draft.above.append(above)
             above.successors.add(draft)
             above.grow(draft.size)
-    return tuple(_finish(plan, draft) for draft in sorted(drafts.values(), key=_rank))
+    return tuple(
+        _finish(plan, draft, part.operator_labels) for draft in sorted(drafts.values(), key=_rank)
+    )
 
 
 def _kind(plan: PlanBuilder, name: str) -> Kind:
@@ -152,7 +156,7 @@ def _kind(plan: PlanBuilder, name: str) -> Kind:
     return "sink" if isinstance(node, SinkNode) else "processor"
 
 
-def _finish(plan: PlanBuilder, draft: _Draft) -> NodeDescription:
+def _finish(plan: PlanBuilder, draft: _Draft, labels: Mapping[str, str]) -> NodeDescription:
     node = plan.nodes[draft.name]
     topics: tuple[str, ...] = ()
     topic = chooser = pattern = None
@@ -174,6 +178,7 @@ def _finish(plan: PlanBuilder, draft: _Draft) -> NodeDescription:
         stores=tuple(hash_order(plan.connections.get(draft.name, ()), copied=True)),
         successors=tuple(below.name for below in draft.successors.in_order()),
         predecessors=tuple(above.name for above in draft.predecessors.in_order()),
+        label=labels.get(draft.name),
     )
 
 
@@ -189,11 +194,13 @@ def _describe_global(plan: PlanBuilder, part: SubTopology) -> GlobalStoreDescrip
             "source",
             topics=tuple(ref.name for ref in source.topics),
             successors=(processor.name,),
+            label=part.operator_labels.get(source.name),
         ),
         NodeDescription(
             processor.name,
             "processor",
             stores=(store.spec.name,),
             predecessors=(source.name,),
+            label=part.operator_labels.get(processor.name),
         ),
     )

@@ -166,6 +166,11 @@ class ProcessorNode(Node, ABC):
     #: what kind of edge its output is
     has_table_edge: ClassVar[bool] = False
 
+    @property
+    def operation(self) -> str | None:
+        """The method that declared it, if its generated name does not say so."""
+        return None
+
     def own_stores(self) -> tuple[StoreSpec, ...]:
         """Stores that come into being with this node. Asked for when the plan is written."""
         return ()

@@ -16,6 +16,7 @@ from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import function_site, is_library_file
 from logstate.topology.graph.blame import Blame, blamed_operators, running_operators
 from logstate.topology.graph.nodes import Node, SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.operator_labels import with_label
 from logstate.topology.graph.sub_topology import SubTopology
 
 #: what serdes raise for a value that they cannot write
@@ -39,10 +40,13 @@ def blame_for(
     """
     *above, found = blamed_operators(error)
     name = found.node or node
+    parts = tuple(within)
+    labels = (part.operator_labels.get(name or "") for part in parts)
+    label = next(filter(None, labels), None)
     if found.function is not None:
-        return Blame(name, found.function)
+        return Blame(name, found.function, label)
     functions: list[str] = []
-    for sub_topology in within:
+    for sub_topology in parts:
         nodes = {one.name: one for one in sub_topology.nodes}
         if name not in nodes:
             continue
@@ -53,7 +57,7 @@ def blame_for(
                 functions.clear()
             if isinstance(error, _ABOUT_VALUES):
                 functions += _told_makers(failed, above, sub_topology, nodes)
-    return Blame(name, ", ".join(functions) or None)
+    return Blame(name, ", ".join(functions) or None, label)
 
 
 def maker_of(sink: str, within: Iterable[SubTopology]) -> Blame:
@@ -64,8 +68,9 @@ def maker_of(sink: str, within: Iterable[SubTopology]) -> Blame:
             for running in running_operators():
                 node = nodes.get(running.node or "")
                 if node is not None and not node.passes_on and functions_of(node):
-                    return _as_blame([node], running.function)
-            return _as_blame(list(dict.fromkeys(_makers(sink, sub_topology, nodes))), None)
+                    return _as_blame([node], running.function, sub_topology)
+            makers = list(dict.fromkeys(_makers(sink, sub_topology, nodes)))
+            return _as_blame(makers, None, sub_topology)
     return Blame(None, None)
 
 
@@ -100,16 +105,22 @@ def _told_makers(
         node = nodes.get(running.node or "")
         if node is not None and not node.passes_on and functions_of(node):
             functions = [running.function] if running.function else functions_of(node)
-            return [f"{function} (node {node.name!r})" for function in functions]
+            shown = with_label(node.name, sub_topology.operator_labels)
+            return [f"{function} (node {shown})" for function in functions]
     makers = dict.fromkeys(_makers(failed.name, sub_topology, nodes))
     return [
-        f"{function} (node {node.name!r})" for node in makers for function in functions_of(node)
+        f"{function} (node {with_label(node.name, sub_topology.operator_labels)})"
+        for node in makers
+        for function in functions_of(node)
     ]
 
 
-def _as_blame(makers: list[Node], function: str | None) -> Blame:
+def _as_blame(makers: list[Node], function: str | None, within: SubTopology) -> Blame:
     functions = function or ", ".join(site for node in makers for site in functions_of(node))
-    return Blame(" or ".join(node.name for node in makers) or None, functions or None)
+    labels = [within.operator_labels.get(node.name) for node in makers]
+    label = " or ".join(one for one in labels if one is not None)
+    names = " or ".join(node.name for node in makers)
+    return Blame(names or None, functions or None, label or None)
 
 
 def _nodes(within: Iterable[SubTopology]) -> Iterator[Node]:

@@ -13,6 +13,7 @@ from typing import Any
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.operator_labels import operator_labels
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class SubTopology:
     def store_users(self) -> Mapping[str, tuple[str, ...]]:
         """Store -> the operators that touch it."""
         return _names_by_store((node, node.store_names()) for node in self._operators)
+
+    @cached_property
+    def operator_labels(self) -> Mapping[str, str]:
+        """Generated name of an operator -> what it does, with which store or topic."""
+        return operator_labels(self.nodes, self.parents)
 
     def declared(self) -> Iterator[object]:
         """The functions and serdes that its operators and stores were declared with."""

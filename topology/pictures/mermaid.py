@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from logstate.topology.graph.description import Description
 from logstate.topology.pictures.picture import (
     Part,
+    lines_of,
     nodes_of,
     parts_of,
     title_of,
@@ -42,11 +43,15 @@ def _framed(part: Part, names: dict[tuple[str, str], str]) -> Iterator[str]:
     yield f'    subgraph part{part.id}["{title_of(part)}"]'
     for node in nodes_of(part):
         name = names["node", node.name] = f"node{len(names)}"
-        yield f'        {name}["{node.name}"]'
+        yield f'        {name}["{"<br>".join(map(_escaped, lines_of(node)))}"]'
     for store in dict.fromkeys(store for node in nodes_of(part) for store in node.stores):
         name = names["store", store] = f"node{len(names)}"
         yield f'        {name}[("{store}")]'
     yield "    end"
+
+
+def _escaped(line: str) -> str:
+    return line.replace('"', "#quot;")  # a pattern of topics may hold anything
 
 
 def _arrows(part: Part, names: dict[tuple[str, str], str], topics: dict[str, str]) -> Iterator[str]:

@@ -27,6 +27,11 @@ def nodes_of(part: Part) -> tuple[NodeDescription, ...]:
     return part.nodes
 
 
+def lines_of(node: NodeDescription) -> tuple[str, ...]:
+    """What an operator's box shows: what it does if it has a generated name, and its name."""
+    return (node.name,) if node.label is None else (node.label, f"({node.name})")
+
+
 def title_of(part: Part) -> str:
     """What a part is called."""
     in_every_instance = " (in every instance)" if isinstance(part, GlobalStoreDescription) else ""

@@ -19,6 +19,7 @@ from logstate.topology.graph.description import Description, NodeDescription
 from logstate.topology.pictures.layered_layout import Box, Edge, Layout, Point, layered
 from logstate.topology.pictures.picture import (
     Part,
+    lines_of,
     nodes_of,
     parts_of,
     title_of,
@@ -118,9 +119,8 @@ def _frame(part: Part) -> _Frame:
     nodes = nodes_of(part)
     boxes = {
         node.name: Box(
-            max(_text_width(node.name), *(_text_width(store) + 16 for store in node.stores), 0.0)
-            + _PADDING,
-            _LINE * (1 + len(node.stores)) + 9,
+            _operator_width(node),
+            _operator_height(node),
             at_bottom=node.kind == "sink",
         )
         for node in nodes
@@ -279,24 +279,35 @@ def _operator_shapes(frame: _Frame, corner: Point) -> list[str]:
 
 
 def _operator_shape(node: NodeDescription, center: Point) -> str:
-    stores = node.stores
-    width = max(_text_width(node.name), *(_text_width(store) + 16 for store in stores), 0.0)
-    height = _LINE * (1 + len(stores)) + 9
-    x, y = center[0] - (width + _PADDING) / 2, center[1] - height / 2
+    lines, stores = [escape(line) for line in lines_of(node)], node.stores
+    width, height = _operator_width(node), _operator_height(node)
+    x, y = center[0] - width / 2, center[1] - height / 2
     kind = "operator" if node.kind == "processor" else "end"
     text = (
-        f'<g><title>{node.kind} {node.name}</title><rect class="{kind}" rx="3"'
-        f" {_rectangle(x, y, width + _PADDING, height)}/>"
-        f'<text text-anchor="middle" x="{_number(center[0])}" y="{_number(y + 17)}">'
-        f"{node.name}</text>"
+        f'<g><title>{node.kind} {" ".join(lines)}</title><rect class="{kind}" rx="3"'
+        f" {_rectangle(x, y, width, height)}/>"
     )
-    for number, store in enumerate(stores, 1):
+    for number, line in enumerate(lines):
+        text += (
+            f'<text text-anchor="middle" x="{_number(center[0])}"'
+            f' y="{_number(y + 17 + _LINE * number)}">{line}</text>'
+        )
+    for number, store in enumerate(stores, len(lines)):
         left = center[0] - (_text_width(store) + 16) / 2
         base = y + 17 + _LINE * number
         text += _cylinder(left, base - 9) + (
             f'<text class="store" x="{_number(left + 16)}" y="{_number(base)}">{store}</text>'
         )
     return text + "</g>"
+
+
+def _operator_width(node: NodeDescription) -> float:
+    texts = [_text_width(line) for line in lines_of(node)]
+    return max(*texts, *(_text_width(store) + 16 for store in node.stores), 0.0) + _PADDING
+
+
+def _operator_height(node: NodeDescription) -> float:
+    return _LINE * (len(lines_of(node)) + len(node.stores)) + 9
 
 
 def _cylinder(x: float, y: float) -> str:
@@ -333,7 +344,7 @@ def _document(shapes: Sequence[str], width: float, height: float) -> str:
 
 def _height(frame: _Frame, name: str) -> float:
     node = next(node for node in nodes_of(frame.part) if node.name == name)
-    return _LINE * (1 + len(node.stores)) + 9
+    return _operator_height(node)
 
 
 def _text_width(text: str) -> float:

@@ -81,6 +81,29 @@ class Topology:
         """
         return self._description
 
+    @cached_property
+    def operator_labels(self) -> Mapping[str, str]:
+        """Labels of the operators without a name: what each does, with which store or topic.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("orders", value=str).group_by_key().count(store="spend")
+        >>> dict(builder.build().operator_labels)
+        {'KSTREAM-SOURCE-0000000000': "source of 'orders'", \
+'KSTREAM-AGGREGATE-0000000001': "count of 'spend'"}
+
+        Logs, errors, metrics and pictures show them with the generated names.
+
+        Returns:
+            Generated names and their labels; operators that have a name of their own have no label.
+
+        Source: none; :meth:`describe` shows the generated names only, like Kafka Streams.
+        """
+        labels: dict[str, str] = {}
+        for sub_topology in (*self.sub_topologies, *self.global_sub_topologies):
+            labels |= sub_topology.operator_labels
+        return MappingProxyType(labels)
+
     def to_mermaid(self) -> str:
         """The topology as a Mermaid flowchart, which Markdown pages show as a picture.
 

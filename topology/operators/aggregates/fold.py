@@ -91,6 +91,18 @@ def bind({names}):
 """
 
 
+def count_one(_key: Any, _value: Any, aggregate: int) -> int:
+    """The aggregator of count()."""
+    return aggregate + 1
+
+
+def _count_one_more(aggregate: int, _value: Any) -> int:
+    return aggregate + 1
+
+
+count_one.by_value = _count_one_more  # type: ignore[attr-defined]  # see logstate.topology.declaring.callbacks
+
+
 class FoldNode(MaterializedNode):
     """``initializer()`` makes an aggregate, ``aggregator(key, value, aggregate)`` folds."""
 
@@ -99,6 +111,10 @@ class FoldNode(MaterializedNode):
     emit: Emit = "update"
     #: other groups write the same rows, so updates are buffered in the merge node
     is_cogrouped: bool = field(default=False, init=False)
+
+    @property
+    def operation(self) -> str | None:
+        return "count" if self.aggregator is count_one else None
 
     def retains_records(self) -> bool:
         return self.initializer is no_aggregate

@@ -21,6 +21,7 @@ from logstate.topology.operators.aggregates.emit_on_commit import (
     held_updates,
     hold_rows_until_commit,
 )
+from logstate.topology.operators.aggregates.fold import count_one
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.change import Change
 from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
@@ -33,6 +34,10 @@ class TableAggregateNode(MaterializedNode):
     adder: Callable[[Any, Any, Any], Any]
     subtractor: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
+
+    @property
+    def operation(self) -> str | None:
+        return "count" if self.adder is count_one else None
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         rows = row_getter(task, self.store)

@@ -27,6 +27,10 @@ class GlobalTableJoinNode(ProcessorNode):
     joiner: Callable[[Any, Any, Any], Any]
     is_left: bool
 
+    @property
+    def operation(self) -> str:
+        return "left_join" if self.is_left else "join"
+
     def global_store_names(self) -> tuple[str, ...]:
         return (self.store_name,)
 

@@ -21,6 +21,10 @@ class FilterNode(ProcessorNode):
     predicate: Callable[[Any, Any], Any]
     keeps: bool = True
 
+    @property
+    def operation(self) -> str:
+        return "filter" if self.keeps else "filter_not"
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         predicate = self.predicate
         by_value: Callable[[Any], Any] | None = getattr(predicate, "by_value", None)

@@ -129,6 +129,10 @@ class TableFilterNode(DerivedNode):
     keeps: bool = True
     use_versioned_semantics: bool = field(default=False, init=False)
 
+    @property
+    def operation(self) -> str:
+        return "filter" if self.keeps else "filter_not"
+
     def __post_init__(self) -> None:
         # Old values that cost nothing save tombstones; they are not forced for that.
         self.sends_old_values = self.parent.enable_sending_old_values(force=False)

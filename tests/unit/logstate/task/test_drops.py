@@ -95,8 +95,11 @@ def test_so_does_the_exporter_of_a_worker_and_the_log(
         if count:
             at = dict(labels)
             found.append((classes[at["node"]], at["reason"], int(count), int(late)))
-            (line,) = [m for m in caplog.messages if at["node"] in m and at["reason"] in m]
-            assert f"task {at['task']}: node {at['node']!r} dropped the record at " in line
+            (line,) = [
+                m for m in caplog.messages if at["node"] in m and f"reason {at['reason']!r}" in m
+            ]
+            assert line.startswith(f"task {at['task']}: node {at['node']!r}")
+            assert " dropped the record at " in line
     assert sorted(found) == expected_of(case)
 
 
@@ -169,8 +172,9 @@ def test_a_line_says_where_and_another_comes_after_a_minute(
         driver.pipe("in", "k", "v", timestamp=70)
         (node,) = {one.node for one in driver.dropped}
     assert first == (
-        f"task 0_0: node {node!r} dropped the record at 'in', partition 0, offset 1, timestamp 85:"
-        " its window had closed: the grace was 8 ms too short. 1 dropped since the last such line,"
+        f"task 0_0: node {node!r} (count of 'n') dropped the record at 'in', partition 0, offset 1,"
+        " timestamp 85: its window had closed: the grace was 8 ms too short."
+        " 1 dropped since the last such line,"
         " 1 in all (metric dropped_records_total, reason 'late'; logged at most once a minute)"
     )
     assert "offset 4" in told(caplog)[1]

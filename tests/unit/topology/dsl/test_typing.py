@@ -14,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 TYPED = Path(__file__).with_name("typed_topology.py")
+WRONG = Path(__file__).with_name("wrong_programs.py")
+#: program -> line -> message
+Lines = dict[str, dict[int, str]]
 
 
 def package_tree(folder: Path) -> None:
@@ -26,40 +29,51 @@ def package_tree(folder: Path) -> None:
         (package / name).symlink_to(ROOT / name)
 
 
-@pytest.mark.slow
-def test_the_dsl_is_typed_end_to_end(tmp_path: Path) -> None:
-    package_tree(tmp_path)
-    config = tmp_path / "mypy.ini"
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tree")
+    package_tree(folder)
+    for program in (TYPED, WRONG):
+        (folder / program.name).write_bytes(program.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mypy(tree: Path) -> Lines:
+    """The lines with errors of each program, and the messages."""
+    config = tree / "mypy.ini"
     config.write_text("[mypy]\nstrict = true\nfollow_imports = silent\n", encoding="utf-8")
     answer = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--config-file", str(config)),
-            *("--cache-dir", str(tmp_path / "cache")),
-            str(TYPED),
+            *(sys.executable, "-m", "mypy", "--config-file", str(config), "--no-error-summary"),
+            *("--cache-dir", str(tree / "cache"), TYPED.name, WRONG.name),
         ],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(tmp_path)},
+        cwd=tree,
+        env={**os.environ, "MYPYPATH": str(tree)},
     )
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.returncode in (0, 1), answer.stdout + answer.stderr
+    found: Lines = {TYPED.name: {}, WRONG.name: {}}
+    for message in answer.stdout.splitlines():
+        name, number, kind, _ = message.split(":", 3)
+        if kind.strip() == "error":
+            found[name][int(number)] = message
+    return found
 
 
-@pytest.mark.slow
-def test_pyright_refuses_exactly_the_wrong_lines(tmp_path: Path) -> None:
-    package_tree(tmp_path)
-    typed = tmp_path / TYPED.name
-    typed.write_bytes(TYPED.read_bytes())
+@pytest.fixture(scope="module")
+def pyright(tree: Path) -> Lines:
     settings = {
         "typeCheckingMode": "strict",
         "pythonVersion": "3.11",
         # They mark the wrong lines and must not silence them.
         "enableTypeIgnoreComments": False,
-        "include": [typed.name],
+        "include": [TYPED.name, WRONG.name],
     }
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    (tree / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     answer = subprocess.run(
         [
             *(sys.executable, "-m", "basedpyright", "--outputjson"),
@@ -69,15 +83,40 @@ def test_pyright_refuses_exactly_the_wrong_lines(tmp_path: Path) -> None:
         text=True,
         timeout=300,
         check=False,
-        cwd=tmp_path,
+        cwd=tree,
     )
-    found = json.loads(answer.stdout)["generalDiagnostics"]
-    refused = {one["range"]["start"]["line"] + 1 for one in found}
-    lines = typed.read_text(encoding="utf-8").splitlines()
-    wrong = {
-        number
-        for number, line in enumerate(lines, 1)
-        if line.endswith("]") and "# type: ignore[" in line
-    }
+    found: Lines = {TYPED.name: {}, WRONG.name: {}}
+    for one in json.loads(answer.stdout)["generalDiagnostics"]:
+        number = one["range"]["start"]["line"] + 1
+        found[Path(one["file"]).name][number] = one["message"]
+    return found
+
+
+def marked(program: Path, mark: str) -> set[int]:
+    lines = program.read_text(encoding="utf-8").splitlines()
+    return {number for number, line in enumerate(lines, 1) if mark in line and line[:1] == " "}
+
+
+@pytest.mark.slow
+def test_the_dsl_is_typed_end_to_end(mypy: Lines) -> None:
+    assert not mypy[TYPED.name], mypy[TYPED.name]
+
+
+@pytest.mark.slow
+def test_pyright_refuses_exactly_the_wrong_lines(pyright: Lines) -> None:
+    wrong = marked(TYPED, "# type: ignore[")
     assert len(wrong) > 4
-    assert refused == wrong, [one["message"] for one in found]
+    assert pyright[TYPED.name].keys() == wrong, pyright[TYPED.name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_a_type_checker_finds_every_error_of_wrong_programs_and_no_other(
+    checker: str, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(checker)[WRONG.name]
+    expected = marked(WRONG, "# error")
+    assert len(expected) > 30
+    missing, surplus = expected - found.keys(), found.keys() - expected
+    assert not missing, f"lines without an error: {sorted(missing)}"
+    assert not surplus, [found[number] for number in sorted(surplus)]

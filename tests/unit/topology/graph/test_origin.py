@@ -75,7 +75,7 @@ def test_of_a_processor_the_line_that_forwards_is_named() -> None:
 
 def test_what_is_passed_from_a_source_to_a_sink_names_the_source() -> None:
     error = raised(lambda b: b.stream("in", key=str, value=str).to("out", value=int))
-    assert "made by node 'KSTREAM-SOURCE-0000000000'." in str(error)
+    assert "made by node 'KSTREAM-SOURCE-0000000000' (source of 'in')." in str(error)
 
 
 def half(value: str) -> Any:
@@ -158,7 +158,7 @@ def test_a_joined_row_that_a_store_refuses_names_the_joiner() -> None:
         )
     )
     assert "joined at" in error.function
-    assert "(node 'KTABLE-JOINTHIS-0000000005')" in error.function
+    assert "(node 'KTABLE-JOINTHIS-0000000005' (left side of the join of " in error.function
 
 
 def test_of_a_processor_above_a_store_the_line_that_forwards_is_named() -> None:
@@ -221,4 +221,4 @@ def test_the_functions_of_the_library_are_nobodys_fault() -> None:
         counts.to_stream().to("out", value=str)
 
     error = raised(declare)
-    assert "made by node 'KSTREAM-SOURCE-0000000000'." in str(error)
+    assert "made by node 'KSTREAM-SOURCE-0000000000' (source of 'in')." in str(error)
