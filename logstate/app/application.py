@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from logstate.app.application_view import ApplicationView
 from logstate.app.catch_up import CatchUp
+from logstate.app.drain import Drain, StopRequest
 from logstate.app.instance.owner_process import is_worker
 from logstate.app.instance.restarts import UncaughtHandler
 from logstate.app.instance.signal_handlers import signal_handlers
@@ -248,8 +249,8 @@ class Application(ApplicationView):
             thread.join()
         self._raise_failure()
         if not is_decided:
-            self.stop()
             why = self.is_ready().reason
+            self.stop()
             raise TimeoutError(f"the application did not start within {timeout} ({why}); it stops")
         return self
 
@@ -337,9 +338,11 @@ class Application(ApplicationView):
     def stop(self, *, leave_group: bool = False) -> None:
         """Ask the worker to finish; safe in signal handlers and from any thread.
 
+        ``is_ready`` is false at once. An instance whose ``/ready`` is requested by a load balancer
+        continues to answer for the time ``drain`` of :class:`Serving` before it stops.
         ``leave_group``: as for ``close``.
         """
-        self._workers.stop(leaves_group=leave_group)
+        self._end(StopRequest(None, leave_group))
 
     def pause(self) -> None:
         """Stop processing records and punctuations until ``resume``; from any thread, at any time.
@@ -403,7 +406,7 @@ class Application(ApplicationView):
             self._owner.forget()
             return
         check(durations("close()", timeout=timeout))
-        self._workers.stop(timeout, leaves_group=leave_group)
+        self._end(StopRequest(timeout, leave_group))
         if self._is_own_thread():
             _LOGGER.warning(
                 "close() of application %s was called in the thread that runs it, by a function, a"
@@ -450,6 +453,12 @@ class Application(ApplicationView):
 
     # ------------------------------------------------------------------ pieces
 
+    def _end(self, request: StopRequest) -> None:
+        if self._drain is None:
+            self._workers.stop(request.within, leaves_group=request.leaves_group)
+        else:
+            self._drain.begin(request)
+
     def _has_started(self) -> bool:
         """Return True if the workers have started and the state shows it."""
         return self._workers.is_started and self.state is not ApplicationState.STARTING
@@ -483,9 +492,13 @@ class Application(ApplicationView):
                 raise refusal
             if presence is not None:
                 presence.start(self.asgi)
+                self._drain = Drain(self._workers.stop, presence.drain_s)
+                self._drain.start(f"logstate-drain-{self.application_id}")
 
         def has_ended() -> None:
             self._runner = None
+            if self._drain is not None:
+                self._drain.end()
             self._ended.set()
 
         self._runner = threading.get_ident()

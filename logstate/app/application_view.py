@@ -8,14 +8,16 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from logstate.app.instance.health import Health
+from logstate.app.drain import Drain
+from logstate.app.instance.health import STOPPING, Health
+from logstate.app.instance.row_ages import Limits, RowAge, exceeded, upstream_of
 from logstate.app.instance.states import ApplicationState, Lifecycle, StateListener
 from logstate.app.presence import not_asked_for
 from logstate.app.store_access import StoreAccess
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
-from logstate.contracts.errors import LogstateError, check
-from logstate.contracts.setting_rules import durations
+from logstate.contracts.errors import LogstateError, StoreUnavailableError, check
+from logstate.contracts.setting_rules import count, durations
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
 from logstate.metrics.instruments import Metrics
 from logstate.topology.declaring.callbacks import signature_problems
@@ -27,6 +29,9 @@ _LOGGER = logging.getLogger(__name__)
 
 class ApplicationView(StoreAccess):
     """State, health, metrics and stores of all workers together."""
+
+    #: delays a stop while it runs; only of an instance that serves queries
+    _drain: Drain | None = None
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
@@ -92,14 +97,50 @@ class ApplicationView(StoreAccess):
         self._lifecycle.listen(listener)
         return listener
 
-    def is_ready(self, *, max_age: timedelta | None = None) -> Health:
-        """Report whether local reads of all its tasks are answered, with ``reason``; for readiness
+    def is_ready(self, *, max_lag: int | None = None, max_age: timedelta | None = None) -> Health:
+        """Report whether requests should be sent to this instance, with ``reason``; for readiness
         probes.
 
-        Also true while the brokers are unavailable, unless its data is older than ``max_age``.
+        After the start it is true once all its tasks can be read, and remains true during a
+        rebalance as long as a task or a standby here can be read, and while the brokers are
+        unavailable. It is false from the moment in which the application was asked to stop.
+
+        With ``max_lag`` it is false while the rows of an instance lack more input records than
+        that, over all of its tasks. With ``max_age`` it is false while rows did not include
+        everything that their inputs contained, for longer than that: no read returns older rows
+        then. An instance in the directory (``serve=``) returns rows of the other instances too, so
+        these count as well. Raises ConfigError for a ``max_lag`` below 0, and for a ``max_age``
+        that is not a timedelta. See docs/probes.md.
         """
-        check(durations("is_ready()", max_age=max_age, optional=True))
-        return self._workers.readiness(max_age)
+        check(
+            durations("is_ready()", max_age=max_age, optional=True),
+            () if max_lag is None else count("max_lag of is_ready()", max_lag, least=0),
+        )
+        return self._ready_within(Limits(max_lag, max_age))
+
+    def _ready_within(self, limits: Limits) -> Health:
+        is_draining = self._drain is not None and self._drain.has_begun
+        if is_draining and not self._workers.is_finished:
+            return Health(False, STOPPING)
+        found = self._workers.readiness()
+        if not found or limits == Limits():
+            return found
+        rows = [
+            RowAge(task, "", report.age_ms, report.rows_lag, report.silence_ms)
+            for task, report in self._workers.task_reports().items()
+            if report.is_readable
+        ]
+        if self._presence is not None and (limits.max_lag, limits.max_age) != (None, None):
+            try:
+                rows += self._presence.row_ages()
+            except StoreUnavailableError as exc:
+                return Health(False, f"the rows of other instances are of unknown age: {exc}")
+        why = exceeded(limits, rows, self._upstream)
+        return found if why is None else Health(False, why)
+
+    @cached_property
+    def _upstream(self) -> dict[int, frozenset[int]]:
+        return upstream_of(self.topology.sub_topologies)
 
     def is_live(self) -> Health:
         """Return False, with ``reason``, when only a restart can help; for liveness probes.
@@ -245,7 +286,13 @@ class ApplicationView(StoreAccess):
         present = self._present("asgi()")
         if self._settings.serving is None:
             raise not_asked_for("asgi()")
-        return AsgiService(self, present.answers, present.changes).app()
+        max_silence = present.serving.max_age
+        return AsgiService(
+            self,
+            present.answers,
+            present.changes,
+            lambda lag, age: self._ready_within(Limits(lag, age, max_silence)),
+        ).app()
 
     @property
     def is_spare(self) -> bool:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 
-from logstate.app.instance.health import FIRST_ASSIGNMENT_MS, Health, liveness, readiness
+from logstate.app.instance.health import STOPPING, Health, liveness, readiness
 from logstate.app.instance.reports import TaskReport
 from logstate.app.instance.restarts import Restarts, response_to
 from logstate.app.instance.states import ApplicationState, Facts, Lifecycle
@@ -29,7 +29,7 @@ from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.kafka.garbage_collector import FreeMemory
 from logstate.kafka.redaction import redacted_text
 from logstate.metrics.instruments import Metrics
-from logstate.queries.reader import Freshness, LocalStores, is_readable
+from logstate.queries.reader import Freshness, LocalStores
 from logstate.restore.restore import RestoreListener
 from logstate.restore.standby_assignor import GroupView
 from logstate.task.owned_task import OwnedTask, Stage
@@ -39,7 +39,13 @@ from logstate.worker.assignment import WorkerControl
 from logstate.worker.gc_tuner import gc_tuner
 from logstate.worker.watchdog import Watchdog
 from logstate.worker.worker import Worker
-from logstate.worker.worker_observer import TaskLag, WorkerObserver, lag_of
+from logstate.worker.worker_observer import (
+    FIRST_ASSIGNMENT_MS,
+    TaskLag,
+    WorkerObserver,
+    lag_of,
+    rows_lag_of,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -310,14 +316,15 @@ class LocalWorker:
         """Map task ids to reports."""
         return {
             str(task): TaskReport(
-                lag_of(owned), is_readable(owned), self.age_ms(owned), _positions(owned)
+                lag_of(owned),
+                owned.is_readable,
+                self._freshness.age_ms(owned),
+                _positions(owned),
+                self._freshness.silence_ms(owned),
+                rows_lag_of(owned),
             )
             for task, owned in self.observer.tasks.items()
         }
-
-    def age_ms(self, owned: OwnedTask) -> float:
-        """Return the age of a task's committed rows."""
-        return self._freshness.age_ms(owned)
 
     @cached_property
     def stores(self) -> LocalStores:
@@ -335,9 +342,16 @@ class LocalWorker:
             partition_for=self.cluster.partition_for,
         )
 
-    def readiness(self, max_age: timedelta | None) -> Health:
-        """Report whether local reads of all its tasks are answered."""
-        return readiness(self.observer, self._freshness, self.why_ended(), max_age)
+    def readiness(self) -> Health:
+        """Report whether requests are answered here."""
+        serving = self._settings.serving
+        return readiness(
+            self.observer,
+            self.clock.monotonic_ms(),
+            self.why_ended() or (STOPPING if self._is_stopping else None),
+            standbys=self._worker.followed.readable_total,
+            waits_ms=0.0 if serving is None else serving.timeout / timedelta(milliseconds=1),
+        )
 
     def liveness(self) -> Health:
         """Report whether only a restart helps."""

@@ -12,14 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cached_property, partial
 from importlib.metadata import version
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from logstate.app.instance.row_ages import RowAge
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
 from logstate.app.settings import Settings
 from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, SystemClock
-from logstate.contracts.errors import LogstateError
+from logstate.contracts.errors import LogstateError, StoreUnavailableError
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import StoreSpec
 from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
@@ -80,6 +82,8 @@ def figures_of(metrics: Metrics) -> InstanceMetrics:
 
 
 _VERSION = version("logstate")
+#: a load balancer that has not requested /ready for so long does not follow it
+_PROBED_S = 60.0
 #: threads that wait for other instances
 _ASKING = 40
 #: how long others expect a static member back; the default session timeout of the group
@@ -168,6 +172,27 @@ class Presence:
             ),
         )
 
+    def row_ages(self) -> list[RowAge]:
+        """Return how current the rows of other instances were, by their entries, and are now.
+
+        Raises StoreUnavailableError if the directory is unavailable.
+        """
+        lookup, own = self.lookup, self.instance
+        if (why := lookup.why_not()) is not None:
+            raise StoreUnavailableError(why)
+        return [
+            RowAge(
+                task,
+                one.host or one.instance,
+                inf if entry.age_ms is None else entry.age_ms + one.silent_ms,
+                entry.rows_lag,
+            )
+            for one in lookup.instances()
+            if one.instance != own
+            for task, entry in one.tasks.items()
+            if entry.is_readable
+        ]
+
     def listen(self) -> None:
         """Bind the address; raise ConfigError if it, or a certificate, is not available."""
         check_files(self.serving)
@@ -191,6 +216,11 @@ class Presence:
         if self._server is not None:
             self._server.stop()
         self._client.close()
+
+    def drain_s(self) -> float:
+        """Return how long to answer requests after a stop was requested."""
+        is_probed = self._server is not None and self._server.is_probed(_PROBED_S)
+        return self.serving.drain.total_seconds() if is_probed else 0.0
 
     def _handle_stop_request(self, entry: InstanceEntry) -> None:
         if entry.instance != self.instance:
@@ -246,6 +276,8 @@ class Presence:
                     report.lag.input_records,
                     report.lag.restore_records,
                     dict(report.positions),
+                    None if report.age_ms == inf else int(report.age_ms),
+                    report.rows_lag,
                 )
                 for task, report in reports.items()
             },

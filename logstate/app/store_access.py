@@ -185,8 +185,9 @@ class StoreAccess:
         Without ``key`` and ``value`` the result is not typed.
 
         It also answers while the brokers are unavailable, with the last committed state; ``age`` of
-        the store shows its age. With ``max_age`` a read raises StoreUnavailableError instead of
-        returning older state. With ``standbys`` the standbys of other instances' tasks answer too
+        the store shows its age: the time since the rows included everything that their task's
+        inputs contained. With ``max_age`` a read raises StoreUnavailableError instead of returning
+        older state. With ``standbys`` the standbys of other instances' tasks answer too
         (``standby_replicas``): committed rows, mostly from the last seconds; ``age`` shows their
         age, and ``lag`` how many changelog offsets they are behind. The Kafka Streams setting is
         ``enableStaleStores``.

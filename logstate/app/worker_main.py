@@ -205,7 +205,7 @@ def report_of(worker: LocalWorker) -> WorkerReport:
         facts=worker.facts(),
         is_assigned=worker.is_assigned,
         transactional_id=worker.transactional_id,
-        ready=worker.readiness(None),
+        ready=worker.readiness(),
         live=worker.liveness(),
         tasks=worker.task_reports(),
         task_counts={sub: count for sub, count in counts.items() if count is not None},

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from logstate.contracts.setting_rules import count, duration, flag, shown
 
 _SHORTEST = timedelta(milliseconds=1)
+_DRAIN_MAX = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class Serving:
             ago. It must be less than the group's session time-out: an instance that cannot reach
             the brokers for longer may have lost its partitions without knowing.
         timeout: the limit of one request.
+        drain: how long an instance that was asked to stop continues to process records and to
+            answer requests, with a ``/ready`` that fails; only if ``/ready`` was requested within
+            the last minute. It must be longer than the interval of the load balancer's probes.
         page_rows: maximum number of rows of one page.
         streams: maximum number of concurrent streams of changes; each is a consumer.
         connections: maximum number of HTTP connections, and never more than a quarter of the files
@@ -52,6 +56,7 @@ class Serving:
     is_open: bool = False
     max_age: timedelta = timedelta(seconds=20)
     timeout: timedelta = timedelta(seconds=10)
+    drain: timedelta = timedelta(seconds=5)
     page_rows: int = 1_000
     streams: int = 16
     connections: int = 500
@@ -105,6 +110,7 @@ class Serving:
         yield from count("connections of Serving", self.connections, least=1)
         for name, given in (("max_age", self.max_age), ("timeout", self.timeout)):
             yield from duration(f"{name} of Serving", given, least=_SHORTEST)
+        yield from duration("drain of Serving", self.drain, most=_DRAIN_MAX)
 
     def _of_texts(self) -> Iterator[str]:
         texts: dict[str, object] = {

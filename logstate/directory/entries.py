@@ -48,6 +48,10 @@ class TaskEntry(msgspec.Struct, frozen=True):
     restore_records: Count = 0
     #: ``topic-partition`` -> the next input offset that its rows do not include yet
     positions: dict[Text, Count] = {}
+    #: since its rows included everything in its inputs; None: unknown
+    age_ms: Count | None = None
+    #: input records that its rows lack; None: unknown
+    rows_lag: Count | None = None
 
 
 class InstanceMetrics(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
 from logstate.http.changes import ChangeFeed
 from logstate.http.client import READ_PATH
-from logstate.http.instance_endpoints import InstanceEndpoints, ServedApplication
+from logstate.http.instance_endpoints import InstanceEndpoints, IsReady, ServedApplication
 from logstate.http.keys import document, key_of, plain, plain_row
 from logstate.http.page import page
 from logstate.http.parameters import (
@@ -29,6 +29,7 @@ from logstate.http.parameters import (
     check_goes_on,
     check_names,
     check_text,
+    duration,
     flag,
     is_base64,
     number,
@@ -108,7 +109,7 @@ class _Pages(NamedTuple):
 class AsgiService:
     """The routes; each blocking read runs in a thread.
 
-    ``changes`` opens a reader of the committed changes of a store.
+    ``changes`` opens a reader of the committed changes of a store; ``is_ready`` answers probes.
     """
 
     def __init__(
@@ -116,9 +117,10 @@ class AsgiService:
         served: ServedApplication,
         answers: QueryHandler,
         changes: Callable[..., ChangeFeed],
+        is_ready: IsReady,
     ) -> None:
         self._served = served
-        self._instance = InstanceEndpoints(served, answers)
+        self._instance = InstanceEndpoints(served, answers, is_ready)
         self._answers = answers
         self._changes_of = changes
         token = answers.serving.token
@@ -158,11 +160,11 @@ class AsgiService:
 
     # ------------------------------------------------------------------ authorization and errors
 
-    def _probe(self, found: Callable[[], Reason]) -> Any:
+    def _probe(self, found: Callable[[Request], Reason]) -> Any:
         """Serve a probe without a token, and regardless of the number of other requests."""
 
-        async def endpoint(_request: Request) -> Response:
-            return await self._probes.run(handle_errors, lambda _: health(found()), None)
+        async def endpoint(request: Request) -> Response:
+            return await self._probes.run(handle_errors, lambda one: health(found(one)), request)
 
         return endpoint
 
@@ -272,7 +274,13 @@ class AsgiService:
                 "standbys=true and at_least= exclude each other: standbys do not know positions"
             )
         timeout = self._answers.serving.timeout
-        return self._served.remote_store(name, timeout=timeout, at_least=offsets, standbys=standbys)
+        return self._served.remote_store(
+            name,
+            timeout=timeout,
+            at_least=offsets,
+            max_age=duration(query, "max_age"),
+            standbys=standbys,
+        )
 
     def _spec(self, request: Request, parameters: Collection[str]) -> StoreSpec:
         check_text(request.scope.get("raw_path") or b"", request.scope["query_string"])

@@ -11,7 +11,14 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Protocol
 
-from logstate.http.parameters import OF_TOPOLOGY, BadRequestError, check_names
+from logstate.http.parameters import (
+    OF_READY,
+    OF_TOPOLOGY,
+    BadRequestError,
+    check_names,
+    duration,
+    number,
+)
 from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteStore
 from logstate.http.responses import Reason, json_response
@@ -38,21 +45,33 @@ class ServedApplication(Protocol):
     @property
     def metrics_registry(self) -> Metrics: ...
     def is_live(self) -> Reason: ...
-    def is_ready(self, *, max_age: timedelta | None = None) -> Reason: ...
     def lags(self) -> Mapping[str, Any]: ...
     def remote_store(
-        self, name: str, *, timeout: timedelta, at_least: Mapping[str, int], standbys: bool
+        self,
+        name: str,
+        *,
+        timeout: timedelta,
+        at_least: Mapping[str, int],
+        max_age: timedelta | None,
+        standbys: bool,
     ) -> RemoteStore[Any, Any, Any, Any]: ...
+
+
+class IsReady(Protocol):
+    """Reports whether requests should be sent to the instance."""
+
+    def __call__(self, max_lag: int | None, max_age: timedelta | None, /) -> Reason: ...
 
 
 class InstanceEndpoints:
     """Reports on an instance. ``probes`` need no token."""
 
-    def __init__(self, served: ServedApplication, answers: QueryHandler) -> None:
+    def __init__(self, served: ServedApplication, answers: QueryHandler, is_ready: IsReady) -> None:
         self._served = served
         self._answers = answers
-        self.probes: dict[str, Callable[[], Reason]] = {
-            "/live": served.is_live,
+        self._is_ready = is_ready
+        self.probes: dict[str, Callable[[Request], Reason]] = {
+            "/live": lambda _: served.is_live(),
             "/ready": self._ready,
         }
         self.documents: dict[str, Callable[[Request], Response]] = {
@@ -62,13 +81,15 @@ class InstanceEndpoints:
             "/stores": self._stores,
         }
 
-    def _ready(self) -> Reason:
-        return self._served.is_ready(max_age=self._answers.serving.max_age)
+    def _ready(self, request: Request) -> Reason:
+        query = request.query_params
+        check_names(query, OF_READY)
+        return self._is_ready(number(query, "max_lag"), duration(query, "max_age"))
 
     def _status(self, _request: Request) -> Response:
         """Return the status of this instance and its tasks, and the other known instances."""
         served, answers, lookup = self._served, self._answers, self._answers.lookup
-        ready, live = self._ready(), served.is_live()
+        ready, live = self._is_ready(None, None), served.is_live()
         shown = {
             "application_id": answers.application_id,
             "instance": answers.instance,

@@ -6,7 +6,10 @@ looked up. So the bytes are checked as they were sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from contextlib import suppress
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -24,13 +27,21 @@ _LARGEST = 2**63 - 1
 _DIGITS_MAX = 19
 _LATEST_MS = 2**62
 _TIMES = ("start", "as_of", *SPAN)
-_OF_READS = ("key", "at_least", "standbys", *_TIMES)
+_OF_READS = ("key", "at_least", "standbys", "max_age", *_TIMES)
 #: parameters by kind of request
 OF_KEYS = ("partition", *_OF_READS)
 OF_RANGES = ("lower", "upper", "limit", "continue", *_OF_READS)
 OF_CHANGES = ("after", "from")
 OF_TOPOLOGY = ("as",)
+OF_READY = ("max_lag", "max_age")
 _OFTEN = frozenset({"at_least"})
+_DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h)?")
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+}
 
 
 class BadRequestError(LogstateError):
@@ -101,6 +112,21 @@ def whole(name: str, given: str, least: int = 0) -> int:
     if not least <= found <= _LARGEST:
         raise BadRequestError(f"{name} must be at least {least} and below 2**63; got {found}")
     return found
+
+
+def duration(query: Query, name: str) -> timedelta | None:
+    """Return a number of seconds, or a number with its unit; None if it is not given."""
+    given = query.get(name)
+    if given is None:
+        return None
+    found = _DURATION.fullmatch(given)
+    with suppress(OverflowError):
+        if found is not None:
+            return int(found[1]) * _UNITS[found[2] or "s"]
+    raise BadRequestError(
+        f"{name} must be a number of seconds, or a number with its unit, as 500ms, 30s, 5m or 1h;"
+        f" got {given!r:.100}"
+    )
 
 
 def flag(query: Query, name: str) -> bool:

@@ -84,9 +84,7 @@ class QueryHandler:
         if not request.standby:
             self._check(request.store, request.partition)
             limit_ms = self.serving.max_age // timedelta(milliseconds=1)
-            if request.max_age_ms is not None:
-                limit_ms = min(limit_ms, request.max_age_ms)
-            request = msgspec.structs.replace(request, max_age_ms=limit_ms)
+            request = msgspec.structs.replace(request, max_silence_ms=limit_ms)
         return self.read_here(request)
 
     def _check(self, store: str, partition: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from typing import Any
 
 from logstate.contracts.error_text import text_of
@@ -22,7 +23,8 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
 
 _END_S = 5.0
 #: paths that are served regardless of the load
-_PROBES = ("/live", "/ready")
+_READY = "/ready"
+_PROBES = ("/live", _READY)
 
 
 class Server:
@@ -55,6 +57,8 @@ class Server:
         self.address = f"{serving.scheme}://{written}:{port}"
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
+        #: when readiness was last requested
+        self._probed_s = float("-inf")
 
     def start(self, app: Any) -> None:
         """Serve the application in a thread."""
@@ -88,7 +92,10 @@ class Server:
         connections = self.connections
 
         async def gated(scope: Any, receive: Any, send: Any) -> None:
-            if scope.get("path") in _PROBES:
+            path = scope.get("path")
+            if path in _PROBES:
+                if path == _READY:
+                    self._probed_s = time.monotonic()
                 await app(scope, receive, send)
             elif connections.is_full:
                 response = error_response(
@@ -101,6 +108,10 @@ class Server:
                     await app(scope, receive, send)
 
         return gated
+
+    def is_probed(self, within_s: float) -> bool:
+        """Return True if readiness was requested lately."""
+        return time.monotonic() - self._probed_s < within_s
 
     def stop(self) -> None:
         """Finish the requests in progress, and stop."""

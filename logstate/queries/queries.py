@@ -21,6 +21,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
+from math import inf
 from typing import Any, Generic, TypeVar, cast, overload
 
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
@@ -297,15 +298,17 @@ class QueryableStore(StoreReads[K, G, R, M]):
 
     @property
     def age(self) -> timedelta:
-        """Return the current age of results: since the rows here were last known to be the newest.
+        """Return the age of results: since the rows here last included everything in the inputs.
 
-        With several partitions, that of the oldest. It is a fraction of a second as long as
-        commits succeed, and grows while the brokers are unavailable or a task restarts after a
-        failure. Records that wait to be processed do not count.
+        With several partitions, that of the oldest. It is a fraction of a second while tasks keep
+        up with their inputs, and grows while they lag behind, while the brokers are unavailable and
+        while a task restarts after a failure. ``timedelta.max`` until the rows have included
+        everything for the first time since their task came here.
         """
         age_ms, place, standbys = self._stores.age_ms, self._place, self._standbys
         ages = [age_ms(place, partition, standbys=standbys) for partition in self.partitions]
-        return timedelta(milliseconds=max(ages, default=0.0))
+        oldest_ms = max(ages, default=0.0)
+        return timedelta.max if oldest_ms == inf else timedelta(milliseconds=oldest_ms)
 
     # ------------------------------------------------------------------ pieces
 

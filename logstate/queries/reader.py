@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any
 
 from logstate.changelog.rows.rows import ReadableRows
@@ -34,40 +35,65 @@ def _nothing() -> float | None:
 class Freshness:
     """Computes the age of committed rows by a monotonic clock.
 
-    Committed rows stay readable while the brokers are unavailable and while their task restarts;
-    then they lack the records that were processed since, here or elsewhere. Their age is the time
-    since they were last known to be the newest: since the last commit, or since the task had
-    nothing to commit and the brokers responded. It does not include records that wait to be
-    processed (the lag does).
+    Two times count:
+
+    - the *silence*, since the instance last knew that the task is its own: since the last commit,
+      or since the task had nothing to commit and the brokers responded. Another instance may have
+      changed the rows since.
+    - the *age*, since the rows last included everything that the inputs of the task contained. Rows
+      of a task that lags behind are older than its last commit.
     """
 
     now_ms: Callable[[], float | None] = _nothing
     #: returns since when the brokers are unavailable
     away_since_ms: Callable[[], float | None] = _nothing
 
-    def age_ms(self, owned: OwnedTask) -> float:
-        """Return the age of the committed rows of a task that ran."""
+    def silence_ms(self, owned: OwnedTask) -> float:
+        """Return the time since a task that ran was last known to be this instance's."""
         now, current, away = self.now_ms(), owned.current_ms, self.away_since_ms()
         if now is None or current is None:
             return 0.0
         return max(0.0, now - (current if away is None else min(current, away)))
 
-    def check(self, store: str, owned: OwnedTask, max_age_ms: int) -> None:
+    def age_ms(self, owned: OwnedTask) -> float:
+        """Return the age of the committed rows of a task that ran; infinite: not known yet."""
+        now = self.now_ms()
+        if now is None or owned.current_ms is None:
+            return 0.0
+        if owned.caught_up_ms is None:
+            return inf
+        return max(self.silence_ms(owned), now - owned.caught_up_ms)
+
+    def check(self, store: str, owned: OwnedTask, max_silence_ms: int) -> None:
+        """Raise StoreUnavailableError if the task may be another instance's by now."""
+        silence_ms = self.silence_ms(owned)
+        if silence_ms > max_silence_ms:
+            raise self._too_old(store, owned, silence_ms, max_silence_ms)
+
+    def check_age(self, store: str, owned: OwnedTask, max_age_ms: int) -> None:
         """Raise StoreUnavailableError if the rows are older than allowed."""
         age_ms = self.age_ms(owned)
-        if age_ms <= max_age_ms:
-            return
-        why = (
-            f"its task is {owned.stage.value}"
-            if self.away_since_ms() is None
-            else "the brokers are unavailable"
-        )
-        raise StoreUnavailableError(
+        if age_ms > max_age_ms:
+            raise self._too_old(store, owned, age_ms, max_age_ms)
+
+    def _too_old(
+        self, store: str, owned: OwnedTask, age_ms: float, limit_ms: int
+    ) -> StoreUnavailableError:
+        if self.away_since_ms() is not None:
+            why = "the brokers are unavailable"
+        elif owned.stage is Stage.RUNNING and age_ms > self.silence_ms(owned):
+            why = "its task is behind the ends of its inputs"
+        else:
+            why = f"its task is {owned.stage.value}"
+        return StoreUnavailableError(
             f"store {store!r}: the rows of partition {owned.task_id.partition} here are"
-            f" {age_ms / 1000:.1f} s old, and max_age allows"
-            f" {max_age_ms / 1000:g} s; {why}. Retry, ask another instance, or accept"
-            " older results with a larger max_age"
+            f" {_text(age_ms)}, and max_age allows {limit_ms / 1000:g} s; {why}. Retry, ask another"
+            " instance, or accept older results with a larger max_age"
         )
+
+
+def _text(age_ms: float) -> str:
+    return "of unknown age" if age_ms == inf else f"{age_ms / 1000:.1f} s old"
 
 
 class LocalStores(ReadableStores):
@@ -111,13 +137,15 @@ class LocalStores(ReadableStores):
             raise self._not_here(place, request)
         task = owned.task_or_none
         view = None if task is None else task.state.view
-        if view is None or not view.rows or not is_readable(owned):
+        if view is None or not view.rows or not owned.is_readable:
             raise StoreUnavailableError(
                 f"store {store!r}: partition {request.partition} is {owned.stage.value} on this"
                 f" instance ({_progress(owned)}); retry when it is done"
             )
+        if request.max_silence_ms is not None:
+            self.freshness.check(store, owned, request.max_silence_ms)
         if request.max_age_ms is not None:
-            self.freshness.check(store, owned, request.max_age_ms)
+            self.freshness.check_age(store, owned, request.max_age_ms)
         reader = view.reader(store, self._makers[store])
         method = getattr(reader, request.read, None)
         if method is None:
@@ -132,7 +160,7 @@ class LocalStores(ReadableStores):
         return Answer(value, {str(partition): offset for partition, offset in view.inputs.items()})
 
     def partitions(self, place: StorePlace, *, standbys: bool) -> Mapping[int, bool]:
-        return {o.task_id.partition: is_readable(o) for o in self._of(place, standbys=standbys)}
+        return {o.task_id.partition: o.is_readable for o in self._of(place, standbys=standbys)}
 
     def task_count(self, place: StorePlace) -> int | None:
         return 1 if place.is_global else self._task_counts(place.sub_topology)
@@ -176,20 +204,13 @@ class LocalStores(ReadableStores):
                 " try again"
             )
         owned = OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)
-        owned.current_ms = self.freshness.now_ms()  # except for unavailable brokers
+        # Except for unavailable brokers; a query sees all that its instance has read so far.
+        owned.current_ms = owned.caught_up_ms = self.freshness.now_ms()
         return {task.task_id: owned}
 
     def _new_reader(self, place: StorePlace, rows: ReadableRows, clocks: Mapping[str, int]) -> Any:
         make = self._makers[place.name] = reader_maker(place.spec, self._application_id)
         return make(rows, clocks)
-
-
-def is_readable(owned: OwnedTask) -> bool:
-    """Return whether committed rows can be read: also while a task restarts after it ran.
-
-    A task that has restored its rows and has not run cannot be read: their age is unknown.
-    """
-    return owned.current_ms is not None or owned.stage is Stage.RUNNING
 
 
 def _progress(owned: OwnedTask) -> str:

@@ -45,6 +45,8 @@ class ReadRequest(msgspec.Struct, frozen=True):
     standby: bool = False
     #: the cursor for the next page of an earlier request
     cursor: str | None = None
+    #: how long ago the instance that answers may last have known that it owns the partition
+    max_silence_ms: Annotated[int, msgspec.Meta(ge=0, le=_MILLISECONDS_MAX)] | None = None
 
     def page(self, cursor: str) -> ReadRequest:
         """Return the request for the page of a cursor."""

@@ -39,7 +39,7 @@ from logstate.restore.missing_records import LogRange
 from logstate.restore.rate_limiter import RateLimiter, Throttle
 from logstate.restore.restore import Restorer
 from logstate.restore.restore_plan import target_of
-from logstate.restore.standby_logs import StandbyLogs
+from logstate.restore.standby_logs import READ_MS, StandbyLogs
 from logstate.restore.task_rows import TaskRows
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
@@ -50,8 +50,6 @@ _LOGGER = logging.getLogger(__name__)
 #: delay before a retry; doubled each time, up to the maximum
 _RETRY_MS = 1_000.0
 _RETRY_LONGEST_MS = 60_000.0
-#: rows are kept as current as possible for this long after a query: queries see the last second
-_READ_MS = 60_000.0
 #: rows of one task that are freed per turn: milliseconds of work
 _FREED_ROWS = 10_000
 #: epoch of tasks without an assignment
@@ -350,7 +348,7 @@ class Standbys:
         found = yield from self._ends.advance(self._new_ends, waits=not busy)
         if found is None:
             return
-        ends, committed = found
+        ends, committed, inputs = found
         for owned in self._asked:
             if self._tasks.get(owned.task_id) is not owned or owned.stage is not Stage.STANDBY:
                 continue  # it was promoted or restarted meanwhile
@@ -366,15 +364,17 @@ class Standbys:
                 end = target_of(log, owned.start_positions.get(target.changelog))
                 target.target = max(target.target, end)
             self._ends_of[owned.task_id] = self._asked_ms, self._asked_wall_ms
+            self._logs.look_at_inputs(owned, self._asked_ms, inputs)
             self._follower.add(owned)
 
-    def _new_ends(self) -> Steps[tuple[Mapping[TopicPartition, int], Any]]:
+    def _new_ends(self) -> Steps[tuple[Mapping[TopicPartition, int], Any, Any]]:
+        inputs = yield from self._logs.inputs(self._asked, self._asked_ms - self.read_ms)
         changelogs = [target.changelog for owned in self._asked for target in owned.targets]
         ends = yield Step("end_offsets", self._admin.end_offsets, (changelogs,))
         committed = {}
         for owned in self._asked:
             committed[owned.task_id] = yield from self._logs.committed(owned)
-        return ends, committed
+        return ends, committed, inputs
 
     def _settle(self, task_id: TaskId, owned: OwnedTask) -> bool:
         """Write an up-to-date standby, so that queries see its records. True if it was due."""
@@ -396,6 +396,7 @@ class Standbys:
             return True
         self._written_ms[task_id] = now
         owned.current_ms = ends_ms
+        owned.caught_up_ms = self._logs.caught_up.get(task_id, owned.caught_up_ms)
         for target in owned.targets:
             target.since_ms, target.is_whole = ends_of_ms, False
             target.shown = owned.task.state.positions.get(target.store, 0)
@@ -407,7 +408,7 @@ class Standbys:
         """Return True if the checkpoint interval is over or the standby was queried recently."""
         if written_ms is None or now - written_ms >= self._config.checkpoint_interval_ms:
             return True
-        return now - self.read_ms < _READ_MS and owned.current_ms != ends_ms
+        return now - self.read_ms < READ_MS and owned.current_ms != ends_ms
 
     def _failed(self, owned: OwnedTask, exc: LogstateError) -> None:
         """Close a failed standby and retry it later; other standbys and running tasks continue."""

@@ -22,6 +22,7 @@ from logstate.changelog.cut import OffsetMetadata
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.barrier import Barrier
+from logstate.task.input_ends import InputEnds
 from logstate.task.task import Task
 
 
@@ -91,8 +92,14 @@ class OwnedTask:
     #: ends of the input partitions as last reported by the consumer, for the lag
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
+    #: those that were paused at the last look at the inputs
+    was_paused: frozenset[TopicPartition] = frozenset()
     #: monotonic: when its committed rows were last known to be the newest; None before it ran
     current_ms: float | None = None
+    #: monotonic: when its committed rows last included everything that its inputs contained; None:
+    #: not since it came here
+    caught_up_ms: float | None = None
+    input_ends: InputEnds = field(default_factory=InputEnds)
     #: barrier of a snapshot in progress; and whether the task is held after its cut
     barrier: Barrier | None = None
     is_held: bool = False
@@ -109,7 +116,34 @@ class OwnedTask:
         self.history = [*self.history[-20:], self.stage]
         self.stage = stage
         self.barrier, self.is_held = None, False
+        self.input_ends = InputEnds()
         self.on_move()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether committed rows can be read: also while a task restarts after it ran.
+
+        A task that has restored its rows and has not run cannot be read: their age is unknown.
+        """
+        return self.current_ms is not None or self.stage is Stage.RUNNING
+
+    def look_at_inputs(self, before_ms: float) -> None:
+        """Note how current the rows of a running task are. ``before_ms``: time of the last look."""
+        positions = {tp: self.rows_position(tp) for tp in self.partitions}
+        # The first response after a pause may still be on its way.
+        silent, self.was_paused = self.paused | self.was_paused, frozenset(self.paused)
+        at_end = {tp: tp not in silent and self.task.is_at_end(tp) for tp in self.partitions}
+        ends = {tp: self.ends[tp] for tp in self.partitions if tp in self.ends}
+        found = self.input_ends.look(before_ms, ends, positions, at_end)
+        if found is not None:
+            self.caught_up_ms = max(found, self.caught_up_ms or 0.0)
+
+    def rows_position(self, partition: TopicPartition) -> int:
+        """Return the first offset of an input that the committed rows do not include."""
+        task = self.task
+        if task.has_moved:
+            return task.state.view.inputs.get(partition, 0)
+        return task.position(partition)
 
     @property
     def shown_lag(self) -> int | None:

@@ -233,6 +233,11 @@ class Task(TaskProgress):
         queue.position = position
         queue.is_at_end = True
 
+    def is_at_end(self, partition: TopicPartition) -> bool:
+        """Return True if the end of the partition was reported, and nothing was fetched since."""
+        queue = self.queues[partition]
+        return queue.is_at_end and not len(queue)
+
     def position(self, partition: TopicPartition) -> int:
         """Return the next offset to process; at the end of the partition, the consumer's
         position.

@@ -241,6 +241,11 @@ class StandbyTasks:
         return self._readable
 
     @property
+    def readable_total(self) -> int:
+        """Number of standbys with readable rows."""
+        return len(self._readable)
+
+    @property
     def tasks(self) -> Mapping[TaskId, OwnedTask]:
         """The tasks that are followed now; in the worker thread."""
         return {} if self._standbys is None else self._standbys.tasks

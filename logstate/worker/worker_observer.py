@@ -50,6 +50,18 @@ def input_lag(owned: OwnedTask, partition: TopicPartition) -> int | None:
     return None if end is None or task is None else max(0, end - task.position(partition))
 
 
+def rows_lag_of(owned: OwnedTask) -> int | None:
+    """Return how many input records the committed rows lack; None: an end is unknown."""
+    if owned.task_or_none is None or owned.stage is not Stage.RUNNING:
+        return None
+    lags = [
+        None if tp not in owned.ends else max(0, owned.ends[tp] - owned.rows_position(tp))
+        for tp in owned.partitions
+    ]
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if len(known) == len(lags) else None
+
+
 def restore_lag(owned: OwnedTask, target: StoreTarget) -> int:
     """Return the remaining offsets of one store's restore."""
     task = owned.task_or_none
@@ -106,6 +118,8 @@ def _described(tasks: Mapping[TaskId, OwnedTask]) -> str:
 _LOGGER = logging.getLogger(__name__)
 
 _REFRESH_MS = 200.0
+#: a new member may wait this long for revocations; after that it has no partitions
+FIRST_ASSIGNMENT_MS = 15_000
 #: label of a single worker; the instance numbers several worker processes
 _WORKER = {"worker": "0"}
 _topic_of = itemgetter(0)
@@ -132,6 +146,10 @@ class WorkerObserver:
     is_stopping = False
     #: for any reason
     has_ended = False
+    #: since its start, all its tasks could be read at one time, or it had none for long
+    was_ready = False
+    #: monotonic time since when none of its tasks can be read; None while one can, or it has none
+    unreadable_since_ms: float | None = None
 
     def __init__(
         self,
@@ -208,7 +226,7 @@ class WorkerObserver:
 
     def replaced(self) -> None:
         """Handle that a new worker replaces the ended one."""
-        self.is_started = self.is_assigned = self.has_ended = False
+        self.is_started = self.is_assigned = self.has_ended = self.was_ready = False
         self.is_paused = False  # the next worker reports its own state
         self.started_ms = None
         self._tell()
@@ -223,6 +241,7 @@ class WorkerObserver:
         created, closed = tasks.keys() - self.tasks.keys(), self.tasks.keys() - tasks.keys()
         self.metrics.counter(catalogue.TASK_CREATED, **_WORKER).add(len(created))
         self.metrics.counter(catalogue.TASK_CLOSED, **_WORKER).add(len(closed))
+        self._note_readable(tasks)
         self.tasks = dict(tasks)
         by_stage: dict[Stage, int] = dict.fromkeys(Stage, 0)
         for owned in tasks.values():
@@ -230,6 +249,18 @@ class WorkerObserver:
         for stage, count in by_stage.items():
             self.metrics.gauge(catalogue.TASKS, **_WORKER, state=stage.value).set(count)
         self._tell()
+
+    def _note_readable(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
+        """Note what readiness depends on, from the tasks before and after a change."""
+        now = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
+        is_old = self.started_ms is not None and now - self.started_ms >= FIRST_ASSIGNMENT_MS
+        readable = [owned.is_readable for owned in tasks.values()]
+        if (readable and all(readable)) or (not self.tasks and is_old):
+            self.was_ready = True
+        if not readable or any(readable):
+            self.unreadable_since_ms = None
+        elif self.unreadable_since_ms is None:
+            self.unreadable_since_ms = now
 
     def ended(self) -> None:
         """Handle the end of the worker; its tasks will be closed."""
@@ -289,11 +320,14 @@ class WorkerObserver:
             now = self._monotonic_ms()
             if now - self._refreshed_ms < _REFRESH_MS:
                 return
-            self._refreshed_ms = now
+            before_ms, self._refreshed_ms = self._refreshed_ms, now
+        else:
+            before_ms = 0.0
         if known_ends is not None:
             for owned in tasks.values():
                 if owned.stage is Stage.RUNNING:
                     owned.ends.update(known_ends(owned.partitions))
+                    owned.look_at_inputs(max(0.0, before_ms))
         self.refresh(tasks)
         if self._monotonic_ms is not None:
             summary = self._summary.due(self._refreshed_ms, tasks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from logstate.app.instance.health import Health
 from logstate.app.instance.states import Facts
@@ -22,10 +21,18 @@ class TaskReport:
     lag: TaskLag
     #: its rows can be read
     is_readable: bool
-    #: age of the rows at the time of the report
+    #: since the rows included everything in the inputs, when it was reported; infinite: unknown
     age_ms: float
     #: ``topic-partition`` -> the first input offset that the rows do not include yet
     positions: Mapping[str, int] = field(default_factory=dict)
+    #: since the worker knew that the task is its own, at the time of the report
+    silence_ms: float = 0.0
+    #: input records that the rows lack; None: unknown
+    rows_lag: int | None = None
+
+    def later(self, ms: float) -> TaskReport:
+        """Return the report as it is after a while without another one."""
+        return replace(self, age_ms=self.age_ms + ms, silence_ms=self.silence_ms + ms)
 
 
 @dataclass(frozen=True)
@@ -121,28 +128,32 @@ def joint_readiness(
     statuses: Mapping[int, WorkerStatus],
     workers: Sequence[int],
     waiting: Mapping[int, str],
-    now_ms: float,
-    max_age: timedelta | None,
+    *,
+    was_ready: bool = False,
 ) -> Health:
-    """Report whether all workers answer; ``waiting``: restarting workers and why they ended."""
-    for number in workers:
-        if number in waiting:
-            return Health(False, f"worker {number} {waiting[number]}, and is being restarted")
-        if number not in statuses:
-            return Health(False, f"worker {number} has not started")
-        ready = statuses[number].report.ready
-        if not ready:
-            return Health(False, f"worker {number}: {ready.reason}")
-    ages = (
-        age_ms(statuses[owner], task, now_ms)
-        for task, owner in owners_of(statuses).items()
-        if statuses[owner].report.tasks[task].is_readable
-    )
-    oldest_ms = max(ages, default=0.0)
-    if max_age is not None and oldest_ms > max_age.total_seconds() * 1000:
-        limit = f"max_age allows {max_age.total_seconds():g} s"
-        return Health(False, f"its data is {oldest_ms / 1000:.1f} s old, {limit}")
-    return Health(True, f"{len(tasks_of(statuses))} tasks can be read, of {len(workers)} workers")
+    """Report whether the workers answer; ``waiting``: restarting workers and why they ended.
+
+    All have to, until they did at one time (``was_ready``); then one is enough.
+    """
+    missing = [text for number in workers if (text := _why_not(number, statuses, waiting))]
+    if not missing:
+        count = len(tasks_of(statuses))
+        return Health(True, f"{count} tasks can be read, of {len(workers)} workers")
+    if was_ready and len(missing) < len(workers):
+        left = len(workers) - len(missing)
+        return Health(True, f"{left} of {len(workers)} workers answer; {missing[0]}")
+    return Health(False, missing[0])
+
+
+def _why_not(
+    number: int, statuses: Mapping[int, WorkerStatus], waiting: Mapping[int, str]
+) -> str | None:
+    if number in waiting:
+        return f"worker {number} {waiting[number]}, and is being restarted"
+    if number not in statuses:
+        return f"worker {number} has not started"
+    ready = statuses[number].report.ready
+    return None if ready else f"worker {number}: {ready.reason}"
 
 
 def joint_liveness(statuses: Mapping[int, WorkerStatus], now_ms: float) -> Health:

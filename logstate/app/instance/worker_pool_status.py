@@ -8,16 +8,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property
 
-from logstate.app.instance.health import Health, liveness
+from logstate.app.instance.health import STOPPING, Health, liveness
 from logstate.app.instance.merged_metrics import MergedMetrics
 from logstate.app.instance.reports import (
     TaskReport,
     WorkerStatus,
     joint_liveness,
     joint_readiness,
+    owners_of,
     standbys_of,
     task_count,
     tasks_of,
@@ -66,6 +66,8 @@ class WorkerPoolStatus:
         self.failure: BaseException | None = None
         self._stopped_by: str | None = None
         self.is_finished = False
+        #: all workers answered at one time
+        self._was_ready = False
 
     @cached_property
     def stores(self) -> WorkerStores:
@@ -139,20 +141,26 @@ class WorkerPoolStatus:
 
     def task_reports(self) -> dict[str, TaskReport]:
         """Map task ids to the reports of their workers."""
-        return tasks_of(self._statuses)
+        statuses, now = self._statuses, self._clock.monotonic_ms()
+        return {
+            task: statuses[owner].report.tasks[task].later(now - statuses[owner].at_ms)
+            for task, owner in owners_of(statuses).items()
+        }
 
     def task_counts(self) -> dict[int, int | None]:
         """Map sub-topologies to partition counts; None before a worker knows the count."""
         subs = self._instance.topology.sub_topologies
         return {sub.id: task_count(self._statuses.values(), sub.id) for sub in subs}
 
-    def readiness(self, max_age: timedelta | None) -> Health:
-        """Report whether local reads of all tasks are answered."""
+    def readiness(self) -> Health:
+        """Report whether requests are answered here."""
         ended = self.why_ended()
-        if ended is not None:
-            return Health(False, ended)
-        waiting, now = self._supervisor.waiting(), self._clock.monotonic_ms()
-        return joint_readiness(self._statuses, self._supervisor.numbers, waiting, now, max_age)
+        if ended is not None or self._supervisor.is_stopping:
+            return Health(False, ended or STOPPING)
+        waiting, numbers = self._supervisor.waiting(), self._supervisor.numbers
+        found = joint_readiness(self._statuses, numbers, waiting, was_ready=self._was_ready)
+        self._was_ready = self._was_ready or bool(found)
+        return found
 
     def liveness(self) -> Health:
         """Report whether only a restart helps."""

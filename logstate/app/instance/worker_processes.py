@@ -282,6 +282,7 @@ class WorkerProcesses(WorkerPoolStatus):
         self._introduce()
         if report.facts.is_started:
             self._supervisor.joined(number)
+        self.readiness()  # it depends on whether the instance was ready before
 
     def _ended(self, one: WorkerProcess) -> None:
         if self._processes.get(one.number) is not one:

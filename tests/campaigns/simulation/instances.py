@@ -23,7 +23,7 @@ from logstate.directory.log_time import LogTime
 from logstate.directory.metadata import Lookup
 from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteAnswer, RemoteStore
-from logstate.queries.reader import Freshness, LocalStores, is_readable
+from logstate.queries.reader import Freshness, LocalStores
 from logstate.queries.requests import ReadReply, ReadRequest
 from logstate.task.owned_task import OwnedTask
 from logstate.testing.simulation.slot import Slot
@@ -154,7 +154,7 @@ class SimulatedInstance:
         address = address_claim(self.address)
         numbers = self._claims.of((address, *map(str, owned)), now)
         tasks = {
-            str(task_id): TaskEntry(numbers[str(task_id)], one.stage.value, is_readable(one))
+            str(task_id): TaskEntry(numbers[str(task_id)], one.stage.value, one.is_readable)
             for task_id, one in owned.items()
         }
         entry = InstanceEntry(

@@ -32,7 +32,7 @@ TOKEN = {"Authorization": "Bearer hush"}
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    serve = Serving("127.0.0.1:0", token="hush", page_rows=7)
+    serve = Serving("127.0.0.1:0", token="hush", page_rows=7, drain=timedelta(0))
     with instance(cluster_with(), tmp_path_factory.mktemp("a"), serve=serve) as app:
         until(app, shared(app, 1))
         yield app
@@ -218,7 +218,7 @@ def test_figures_and_what_it_is_are_shown(http: httpx.Client) -> None:
 
 def test_ready_turns_false_while_brokers_are_away_for_long_and_true_again(tmp_path: Path) -> None:
     cluster = cluster_with()
-    serve = Serving("127.0.0.1:0", max_age=timedelta(milliseconds=400))
+    serve = Serving("127.0.0.1:0", max_age=timedelta(milliseconds=400), drain=timedelta(0))
     with instance(cluster, tmp_path, serve=serve) as one:
         until(one, shared(one, 1))
         ready = f"{one.all_instances()[0].host}/ready"

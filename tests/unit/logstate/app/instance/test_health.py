@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from logstate.app.instance.health import Health, liveness, readiness
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.queries.reader import Freshness
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.worker.worker_observer import WorkerObserver
 
@@ -18,22 +15,34 @@ class Instance:
 
     def __init__(self) -> None:
         self.now_ms = 1_000.0
-        self.away_since_ms: float | None = None
         self.observer = WorkerObserver(monotonic_ms=lambda: self.now_ms)
-        self.owned = OwnedTask(TaskId(0, 1), (TopicPartition("in", 1),), 1)
+        self.owned = task(1)
+        self.standbys = 0
+        self.waits_ms = 0.0
 
-    def ready(self, *, ended: str | None = None, max_age_s: float | None = None) -> Health:
-        freshness = Freshness(lambda: self.now_ms, lambda: self.away_since_ms)
-        max_age = None if max_age_s is None else timedelta(seconds=max_age_s)
-        return readiness(self.observer, freshness, ended, max_age)
+    def ready(self, *, why_not: str | None = None) -> Health:
+        return readiness(
+            self.observer, self.now_ms, why_not, standbys=self.standbys, waits_ms=self.waits_ms
+        )
 
-    def runs(self) -> None:
+    def has(self, *tasks: OwnedTask) -> None:
+        self.observer.tasks_changed({owned.task_id: owned for owned in tasks})
+
+    def starts(self) -> None:
         self.observer.started()
         self.observer.rebalanced("assigned", 1)
-        self.observer.tasks = {self.owned.task_id: self.owned}
+        self.has(self.owned)
+
+    def runs(self) -> None:
+        self.starts()
         for stage in (Stage.RESTORING, Stage.STARTING, Stage.RUNNING):
             self.owned.move_to(stage)
         self.owned.current_ms = self.now_ms
+        self.has(self.owned)
+
+
+def task(partition: int) -> OwnedTask:
+    return OwnedTask(TaskId(0, partition), (TopicPartition("in", partition),), 1)
 
 
 @pytest.fixture
@@ -46,7 +55,7 @@ def test_one_that_has_not_started_is_not_ready(instance: Instance) -> None:
 
 
 def test_one_that_has_ended_is_neither_ready_nor_live(instance: Instance) -> None:
-    assert instance.ready(ended="it failed") == Health(False, "it failed")
+    assert instance.ready(why_not="it failed") == Health(False, "it failed")
     assert liveness("it failed") == Health(False, "it failed")
     assert liveness(None)
 
@@ -64,18 +73,74 @@ def test_a_member_that_was_given_nothing_is_ready(instance: Instance) -> None:
     assert instance.ready()
 
 
-def test_a_task_that_is_restored_for_the_first_time_is_waited_for(instance: Instance) -> None:
+def test_at_a_start_every_task_is_waited_for(instance: Instance) -> None:
+    instance.standbys, instance.waits_ms = 1, 10_000
+    instance.starts()
+    assert instance.ready() == Health(False, "tasks are not ready yet: 0_1 is assigned")
+    instance.owned.move_to(Stage.RESTORING)
+    instance.has(instance.owned, task(2))
+    reason = "tasks are not ready yet: 0_1 is restoring, 0_2 is assigned"
+    assert instance.ready() == Health(False, reason)
+
+
+def test_one_that_is_idle_at_first_waits_for_the_tasks_that_it_gets_then(
+    instance: Instance,
+) -> None:
+    """Its tasks were still to be revoked from others when it joined."""
+    instance.observer.started()
+    instance.observer.rebalanced("assigned", 0)
+    instance.has()
+    assert instance.ready()
+    instance.has(instance.owned)
+    assert not instance.ready()
+
+
+def test_tasks_that_come_in_a_rebalance_take_nothing_away(instance: Instance) -> None:
     instance.runs()
     assert instance.ready() == Health(True, "1 tasks can be read")
-    instance.owned.current_ms = None
-    instance.owned.move_to(Stage.ASSIGNED)
-    assert instance.ready() == Health(False, "tasks are not ready yet: 0_1 is assigned")
+    instance.has(instance.owned, task(2))
+    reason = "1 tasks and 0 standbys can be read; tasks are not ready yet: 0_2 is assigned"
+    assert instance.ready() == Health(True, reason)
 
 
-def test_one_that_is_cut_off_is_ready_until_what_it_has_is_too_old(instance: Instance) -> None:
+def test_standbys_answer_while_no_task_of_its_own_can(instance: Instance) -> None:
     instance.runs()
-    instance.away_since_ms = instance.now_ms
-    instance.now_ms += 20_000
+    instance.has(task(2))
+    assert not instance.ready()
+    instance.standbys = 3
+    assert instance.ready().reason.startswith("0 tasks and 3 standbys can be read")
+
+
+def test_while_nothing_can_be_read_it_is_ready_as_long_as_requests_wait(
+    instance: Instance,
+) -> None:
+    instance.waits_ms = 10_000
+    instance.runs()
+    instance.has(task(2))
+    instance.now_ms += 9_999
+    assert instance.ready() == Health(
+        True, "requests wait; tasks are not ready yet: 0_2 is assigned"
+    )
+    instance.now_ms += 1
+    instance.has(task(2), task(3))
+    assert not instance.ready()
+    instance.has(instance.owned, task(3))
+    instance.has(task(3))
+    assert instance.ready(), "it waits from now on"
+
+
+def test_a_spare_instance_stays_ready_when_it_takes_over(instance: Instance) -> None:
+    instance.waits_ms = 10_000
+    instance.observer.started()
+    instance.observer.rebalanced("assigned", 0)
+    instance.now_ms += 15_000
+    instance.has(instance.owned)
     assert instance.ready()
-    assert instance.ready(max_age_s=20)
-    assert instance.ready(max_age_s=19).reason == "its data is 20.0 s old, max_age allows 19 s"
+
+
+def test_a_replaced_worker_begins_again(instance: Instance) -> None:
+    instance.runs()
+    instance.has(instance.owned, task(2))
+    instance.observer.replaced()
+    instance.observer.started()
+    assert not instance.ready()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -86,10 +85,10 @@ def test_partition_counts_are_known_from_the_first_that_tells_them() -> None:
 def ready(
     workers: dict[int, WorkerStatus],
     waiting: dict[int, str] | None = None,
-    max_age: timedelta | None = None,
-    now_ms: float = 0.0,
+    *,
+    was_ready: bool = False,
 ) -> Health:
-    return joint_readiness(workers, range(2), waiting or {}, now_ms, max_age)
+    return joint_readiness(workers, range(2), waiting or {}, was_ready=was_ready)
 
 
 def test_it_is_ready_once_every_worker_is() -> None:
@@ -115,22 +114,23 @@ def test_it_is_not_while_one_is_not_and_says_which(
     found = ready(workers, waiting)
     assert not found
     assert reason in found.reason
+    later = ready(workers, waiting, was_ready=True)
+    assert later, "the other worker answers"
+    assert later.reason.startswith("1 of 2 workers answer; ")
+    assert reason in later.reason
+    assert not ready({}, was_ready=True)
 
 
 def test_answers_grow_older_after_they_were_told() -> None:
-    both = {0: told(100.0, tasks={"0_0": RUNS}), 1: told(100.0)}
-    second = timedelta(seconds=1)
-    assert ready(both, max_age=second, now_ms=1_000.0)
-    late = ready(both, max_age=second, now_ms=1_100.0)
-    assert late == Health(False, "its data is 1.0 s old, max_age allows 1 s")
+    told_now = TaskReport(TaskLag("running", None, 0), True, 5.0, {}, 3.0, 7)
+    later = told_now.later(100.0)
+    assert (later.age_ms, later.silence_ms, later.rows_lag) == (105.0, 103.0, 7)
 
 
 @pytest.mark.parametrize("at_ms", [1.0, 9.0])
 def test_the_age_of_a_task_is_what_its_owner_tells_of_it(at_ms: float) -> None:
     """The report of the worker that had it before is older, whenever it came."""
     both = {0: told(5.0, tasks={"0_0": RUNS}), 1: told(at_ms, tasks={"0_0": RAN})}
-    second = timedelta(milliseconds=100)
-    assert ready(both, max_age=second, now_ms=10.0)
     assert tasks_of(both)["0_0"] is both[0].report.tasks["0_0"]
     assert tasks_of(dict(reversed(both.items())))["0_0"] is both[0].report.tasks["0_0"]
 
