@@ -302,7 +302,13 @@ class TaskContext(Protocol):
         start_ms: int | None = None,
         name: str | None = None,
     ) -> Cancellable:
-        """Schedule ``callback(timestamp)``; kind ``stream_time`` or ``wall_clock``."""
+        """Schedule ``callback(timestamp)``; kind ``stream_time``, ``wall_clock`` or ``timers``.
+
+        ``timers`` are by stream time, and called before the record that makes them due.
+        """
+
+    def repeat_timers(self, timers: Cancellable) -> None:
+        """Call a schedule of timers after the current record, if others were called before it."""
 
     def request_commit(self) -> None:
         """Request a commit at the next opportunity; a hint."""

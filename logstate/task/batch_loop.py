@@ -43,8 +43,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     take, decode_key, decode_value = _readers(source, records.popleft)
     has_extractor, process = source.timestamp_extractor is not None, source.process
     punctuations = task.punctuations
-    partition_time = task.partition_times.get(partition, -1)
-    stream_time = task.stream_time
+    partition_time, stream_time = task.partition_times.get(partition, -1), task.stream_time
     head, queue.head = queue.head, None
     is_bounded = before != _NEVER  # comparing an integer with infinity is slow
     count, last, stage = 0, -1, _USER
@@ -78,6 +77,8 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                     queue.make_head(timestamp, key, value, record)
                     break
             if timestamp > stream_time:
+                if punctuations.next_timers <= timestamp:
+                    _run_timers(task, partition, timestamp)
                 stream_time = task.stream_time = timestamp
             headers = task.headers = record.headers()
             offset = task.offset = record.offset()  # type: ignore[assignment]  # it has one
@@ -88,8 +89,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             if due is not None and due <= stream_time:
                 limit = _punctuated(task, partition, limit)
             last = offset  # type: ignore[assignment]
-            # With the offset: an extractor must get the same time again when a head that was
-            # decoded but not processed is decoded again.
+            # With the offset: a head that is decoded again must get the same time.
             if timestamp > partition_time:  # noqa: PLR1730  max() costs three times as much
                 partition_time = timestamp
             count += 1
@@ -143,6 +143,21 @@ def _readers(
     )
 
 
+def _run_timers(task: TaskProgress, partition: TopicPartition, timestamp: int) -> None:
+    """Run the timers that a record is about to make due, before it is processed.
+
+    Raises RetryLater if one must be retried: the record follows it, and time waits for both.
+    """
+    before = task.stream_time
+    task.stream_time = timestamp
+    task.punctuate("timers")
+    task.topic, task.partition = partition
+    if task.blocked_until_ms > 0:
+        task.stream_time = before
+        raise RetryLater(task.blocked_until_ms)
+    task.punctuations.expect_record()
+
+
 def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> int:
     """Run due schedules; return how many records may follow.
 
@@ -152,6 +167,7 @@ def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> in
     task.topic, task.partition = partition
     if task.blocked_until_ms > 0 or task.punctuations.is_interrupted:
         return 0
+    task.punctuations.follows_timers = False
     task.punctuations.refresh()  # maybe nothing was due, after an interruption that came late
     return limit
 

@@ -10,6 +10,10 @@ If several schedules are due at the same time, Kafka Streams' `heap` determines 
 cancelled schedule stays in it until its time, and a called one is added again after its call. Only
 a cut has no cancelled ones: their neighbors may be called in a different order after a restart.
 
+Looks for due timers of keys are schedules of a kind of their own, ``timers``, by stream time. They
+are called before the record that advances stream time to them, all others after it. If that record
+sets a timer that is due already, the look is repeated after it.
+
 The next due times affect results, so they are part of the committed cut (``next_times``) and are
 restored with it, in the order of the heap. That applies to wall-clock schedules too: if they were
 restarted, an application that is rebalanced more often than the interval would never run them. But
@@ -26,14 +30,17 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.task.queues import offer, poll
 
-PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
+PunctuationKind: TypeAlias = Literal["timers", "stream_time", "wall_clock"]
 
 _LOGGER = logging.getLogger(__name__)
 
 #: less than the event time of any processed record
 _AT_ONCE = -1
+#: later than any
+_NEVER = TIMESTAMP_MAX + 1
 
 _due_time: Callable[[Any], int] = attrgetter("next_time")
 _first: Callable[[Any], int] = itemgetter(0)
@@ -42,7 +49,15 @@ _first: Callable[[Any], int] = itemgetter(0)
 class Punctuation:
     """One schedule; ``cancel`` stops it, also from inside its own callback."""
 
-    __slots__ = ("callback", "interval_ms", "is_cancelled", "name", "next_time", "start_ms")
+    __slots__ = (
+        "callback",
+        "interval_ms",
+        "is_cancelled",
+        "is_to_be_repeated",
+        "name",
+        "next_time",
+        "start_ms",
+    )
 
     def __init__(
         self,
@@ -59,6 +74,8 @@ class Punctuation:
         #: the time that it is anchored at, and may have to wait for
         self.start_ms = start_ms
         self.is_cancelled = False
+        #: a look for timers that must be repeated after the current record
+        self.is_to_be_repeated = False
 
     def cancel(self) -> None:
         """Prevent further calls."""
@@ -75,6 +92,11 @@ class Punctuation:
             missed = (now - self.next_time) // self.interval_ms
             following = self.next_time + (missed + 1) * self.interval_ms
         return following
+
+    def move_back_to(self, now: int) -> None:
+        """Move to the last grid point that is not after ``now``, unless it is due by then."""
+        if self.next_time > now:
+            self.next_time -= -(-(self.next_time - now) // self.interval_ms) * self.interval_ms
 
     def back_within_reach(self, now: int) -> None:
         """If it was made due while the wall clock was ahead, use the last grid point before now."""
@@ -109,27 +131,32 @@ class Schedules(NamedTuple):
 
 
 class Punctuations:
-    """All schedules of a task. ``next_stream_time`` is the earliest due one, for a cheap check.
+    """All schedules of a task. ``next_stream_time`` is the earliest due one, for a cheap check;
+    ``next_timers`` is that of the timers, for the check before a record.
 
-    That check is all that the batch loop does after every record, so to end the loop after the
+    The first check is all that the batch loop does after every record, so to end the loop after the
     current record, ``interrupt`` makes a schedule appear due.
     """
 
     def __init__(self) -> None:
         #: heaps
         self._by_kind: dict[PunctuationKind, list[Punctuation]] = {
+            "timers": [],
             "stream_time": [],
             "wall_clock": [],
         }
         #: the schedule whose callback is running: not in a heap
         self._called: Punctuation | None = None
-        self._made: dict[PunctuationKind, int] = {"stream_time": 0, "wall_clock": 0}
+        self._made: dict[PunctuationKind, int] = dict.fromkeys(self._by_kind, 0)
         #: due times from a committed cut, for schedules that have not been created again yet;
         #: replaced, never changed
         self._committed: Mapping[str, int] = {}
         #: name -> position in the committed heaps, until a schedule is called
         self._places: Mapping[str, int] = {}
         self.next_stream_time: int | None = None
+        self.next_timers = _NEVER
+        #: timers were called before the current record
+        self.follows_timers = False
         #: the batch must end after the current record
         self.is_interrupted = False
 
@@ -214,6 +241,21 @@ class Punctuations:
                 self._fill(kind, [*before, *made])
             self.refresh()
         return count
+
+    def expect_record(self) -> None:
+        """Make the batch loop check the schedules after the record that timers were called for."""
+        self.follows_timers = True
+        self.next_stream_time = _AT_ONCE
+
+    def repeat_timers(self, now: int) -> bool:
+        """Make the looks for timers due that must be repeated; return whether there are any."""
+        repeated = [one for one in self._by_kind["timers"] if one.is_to_be_repeated]
+        for timers in repeated:
+            timers.is_to_be_repeated = False
+            timers.move_back_to(now)
+        if repeated:
+            self._fill("timers", self._by_kind["timers"].copy())
+        return bool(repeated)
 
     def _take(self, kind: PunctuationKind, now: int, only: str | None) -> Punctuation | None:
         """Remove and return the schedule to call next."""
@@ -304,19 +346,20 @@ class Punctuations:
         return due
 
     def _all(self) -> list[Punctuation]:
-        return [*self._by_kind["stream_time"], *self._by_kind["wall_clock"]]
+        return [schedule for heap in self._by_kind.values() for schedule in heap]
 
     def refresh(self) -> None:
-        """Compute ``next_stream_time`` again."""
-        heap = self._by_kind["stream_time"]
+        """Compute ``next_stream_time`` and ``next_timers`` again."""
+        timers, heap = self._by_kind["timers"], self._by_kind["stream_time"]
         # A cancelled schedule counts: it leaves the heap at its time.
         earliest = heap[0].next_time if heap else None
+        self.next_timers = timers[0].next_time if timers else _NEVER
         self.next_stream_time = _AT_ONCE if self.is_interrupted else earliest
 
 
 def _first_time(kind: PunctuationKind, interval_ms: int, now: int, start_ms: int | None) -> int:
     if start_ms is None:
-        return 0 if kind == "stream_time" else now + interval_ms
+        return now + interval_ms if kind == "wall_clock" else 0
     if start_ms >= now:
         return start_ms
     return start_ms + ((now - start_ms) // interval_ms + 1) * interval_ms

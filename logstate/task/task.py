@@ -43,7 +43,7 @@ from logstate.contracts.records import (
 )
 from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.punctuation import PunctuationKind, Punctuations
+from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.queues import PartitionQueue, QueueOrder
 from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
@@ -164,14 +164,18 @@ class Task(TaskProgress):
         start_ms: int | None = None,
         name: str | None = None,
     ) -> Cancellable:
-        assert kind in ("stream_time", "wall_clock"), kind
+        assert kind in ("timers", "stream_time", "wall_clock"), kind
         clock = cast("PunctuationKind", kind)
         name = name or self.punctuations.name_of_next(clock)
         guarded = self.guard.guarded_callback(name, callback)
-        now = self.stream_time if clock == "stream_time" else self.wall_clock_ms()
+        now = self.wall_clock_ms() if clock == "wall_clock" else self.stream_time
         return self.punctuations.add(
             clock, interval_ms, guarded, now=now, start_ms=start_ms, name=name
         )
+
+    def repeat_timers(self, timers: Cancellable) -> None:
+        if self.punctuations.follows_timers:
+            cast("Punctuation", timers).is_to_be_repeated = True
 
     def request_commit(self) -> None:
         self.wants_commit = True
@@ -275,6 +279,8 @@ class Task(TaskProgress):
             # have to be retried.
             self._begins = False
             due = punctuations.next_stream_time
+            if punctuations.next_timers <= self.stream_time:
+                self.punctuate("timers")
             if due is not None and due <= self.stream_time:
                 self.punctuate("stream_time")
         if punctuations.is_interrupted:
@@ -290,6 +296,7 @@ class Task(TaskProgress):
             count += done
             if self.blocked_until_ms > 0:
                 self.order.arrived(chosen.partition)  # the record was put back into its queue
+                punctuations.follows_timers = False
             if len(self.queues) == 1:
                 break  # no other partition can have become older
         return count

@@ -182,12 +182,14 @@ class TaskProgress:
         self.check_misuse()
         if self.blocked_until_ms > 0 and self.monotonic_ms() < self.blocked_until_ms:
             return 0
-        now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
+        now = self.wall_clock_ms() if kind == "wall_clock" else self.stream_time
         self.topic, self.offset = None, -1
         self.timestamp, self.headers = now, None
         try:
             with self.running():
                 count = self.punctuations.fire(kind, now, only=only)
+                if kind == "stream_time" and self.punctuations.repeat_timers(now):
+                    count += self.punctuations.fire("timers", now)
         except RetryLater as later:
             self.blocked_until_ms = later.at_ms
             return 1

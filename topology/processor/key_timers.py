@@ -2,10 +2,12 @@
 
 A schedule (``context.schedule``) belongs to a task, not to a key. Timers are rows of an ordinary
 store, ``8 bytes time | key``, so they are logged, restored, rolled back and moved with the state
-they belong to. A schedule looks at regular intervals for the rows that are due.
+they belong to. A schedule looks at regular intervals for the rows that are due: by stream time
+before the record that advances it, and again after the record if that set a timer that is due.
 
 Invariants: there is at most one timer per key and time; a timer is deleted before its callback
-runs, so that both are committed together or not at all.
+runs, so that both are committed together or not at all. One look calls timers in ascending order of
+time and key, so it ends, whatever timers the callbacks set.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from datetime import timedelta
-from itertools import takewhile
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import islice, takewhile
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from logstate.contracts.record_parts import event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
@@ -29,6 +31,8 @@ from logstate.topology.processor.processor_stores import key_value_store
 K = TypeVar("K")
 
 _TIME = struct.Struct(">q")
+#: how many due timers are read ahead
+_READ_AHEAD = 100
 
 
 class Timer(NamedTuple, Generic[K]):
@@ -55,6 +59,25 @@ class TimerSerde(Serde[Timer[K]]):
 
     def describe(self) -> dict[str, Any]:
         return {"format": "timer", "schema": None, "inner": self.inner.describe()}
+
+
+class TimerLook:
+    """What :class:`KeyTimers` schedules. By stream time, tasks call it before the record."""
+
+    __slots__ = ("_run_due",)
+
+    def __init__(self, run_due: Callable[[int], None]) -> None:
+        self._run_due = run_due
+
+    def __call__(self, now_ms: int) -> None:
+        self._run_due(now_ms)
+
+
+@runtime_checkable
+class Repeatable(Protocol):
+    """The schedule of a look that can be repeated after the current record."""
+
+    def repeat(self) -> None: ...
 
 
 def timer_store(name: str, key: Any, *, in_memory: bool = False) -> StoreSpec:
@@ -110,8 +133,17 @@ class KeyTimers(Generic[K]):
 
     Semantics: made in ``Processor.init``. A timer is due when the clock has reached its time: event
     time of the task (an idle topic triggers nothing), or the wall clock. Due timers run by their
-    times, then by the keys' bytes; one that is set for a time that has passed runs at the next
-    look. A timer runs once: its deletion is committed with what the callback does.
+    times, then by the keys' bytes, those of all keys. By stream time they run BEFORE the record
+    that makes them due, as in Flink: ``process`` never sees state that a due timer would have
+    removed. In the callback stream time is that of the record. A schedule (``context.schedule``)
+    still runs after the record, as in Kafka Streams.
+
+    A callback may set and cancel timers. By stream time, one that is due and later than the
+    callback's own, by time and then key, runs in the same look, before the record. One that
+    ``process`` sets for a time that its record has reached runs right after the record. All others
+    that are set for a time that has been reached, such as those of a late record, which does not
+    advance stream time, run at the next look. A timer runs once: its deletion is committed with
+    what the callback does, and with the record that made it due.
 
     Args:
         context: the processor's.
@@ -119,7 +151,8 @@ class KeyTimers(Generic[K]):
         callback: ``callback(key, at_ms)``; it runs without a current record.
         kind: "stream_time" or "wall_clock".
         every: how often due timers are looked for, which is how late one may be. A look costs about
-            as much as a read of a store.
+            as much as a read of a store. By stream time a look happens before the first record at
+            or after each multiple of it.
 
     Source: of this library; as Flink's timers of keyed state.
     """
@@ -137,29 +170,67 @@ class KeyTimers(Generic[K]):
             raise declaration_error(problem)
         self._store = context.store(store)
         self._callback: Callable[[K, int], object] = callback
-        context.schedule(every, kind, self._run_due)
+        self._is_by_stream_time = kind == "stream_time"
+        #: the time of the last look
+        self._looked_at = -1
+        self._is_looking = False
+        #: a callback has set a timer that is due, which is not in what was read ahead
+        self._must_read_again = False
+        self._look = context.schedule(every, kind, TimerLook(self._run_due))
 
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
 
         Raises ValueError for a time that is negative, TypeError for one that is not an int.
         """
-        self._store.put((_time(at_ms), key), b"")
+        at_ms = _time(at_ms)
+        self._store.put((at_ms, key), b"")
+        if at_ms <= self._looked_at and self._is_by_stream_time:
+            if self._is_looking:
+                self._must_read_again = True
+            elif isinstance(self._look, Repeatable):
+                self._look.repeat()
 
     def cancel(self, key: K, at_ms: int) -> bool:
         """Take a timer back; returns whether there was one."""
         return self._store.delete((_time(at_ms), key)) is not None
 
     def _run_due(self, now_ms: int) -> None:
-        # Taken before the first is deleted: a scan that rows are deleted from has to read on.
-        due = list(takewhile(lambda row: row[0][0] <= now_ms, self._store.range()))
-        for timer, _ in due:
-            at_ms, key = timer
-            if self._store.get(timer) is not None:  # unless a callback before took it back
-                self._store.put(timer, None)
-                result = self._callback(key, at_ms)
-                if result is not None:
-                    refuse_unfinished(result, self._callback, "timer callback")
+        self._looked_at = now_ms
+        self._is_looking = True
+        try:
+            self._run_until(now_ms)
+        finally:
+            self._is_looking = False
+
+    def _run_until(self, now_ms: int) -> None:
+        ahead = _READ_AHEAD if self._is_by_stream_time else None
+        last: Timer[K] | None = None
+        is_done = False
+        while not is_done:
+            due = self._read_due(now_ms, last, ahead)
+            self._must_read_again, is_done = False, len(due) != ahead
+            for timer in due:
+                if timer == last:
+                    continue  # it was set again while it ran, and waits
+                last = timer
+                self._run(timer)
+                if self._must_read_again:
+                    is_done = False
+                    break
+
+    def _read_due(self, now_ms: int, start: Timer[K] | None, most: int | None) -> list[Timer[K]]:
+        # The scan ends before the first is deleted: one that rows are deleted from has to read on.
+        rows = takewhile(lambda row: row[0][0] <= now_ms, self._store.range(start))
+        return [timer for timer, _ in islice(rows, most)]
+
+    def _run(self, timer: Timer[K]) -> None:
+        if self._store.get(timer) is None:  # a callback before took it back
+            return
+        self._store.put(timer, None)
+        result = self._callback(timer.key, timer.at_ms)
+        if result is not None:
+            refuse_unfinished(result, self._callback, "timer callback")
 
 
 def _time(at_ms: object) -> int:

@@ -123,6 +123,9 @@ class TracedTask(Task):
     def __init__(self, history: History, *arguments: Any, **settings: Any) -> None:
         self.history = history
         self.steps: list[TracedStep] = []
+        #: emitted by timers before the record that makes them due
+        self._before: list[Emission] = []
+        self._runs_timers = False
         self.began_ms = 0
         super().__init__(*arguments, **settings)
 
@@ -139,6 +142,12 @@ class TracedTask(Task):
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
         if kind == "stream_time":
             return super().punctuate(kind, only=only)
+        if kind == "timers":
+            self._before, self._runs_timers = [], True
+            try:
+                return super().punctuate(kind, only=only)
+            finally:
+                self._runs_timers = False
         self.steps.append(TracedStep(None, -1, self.wall_clock_ms(), []))
         called = super().punctuate(kind, only=only)
         if not called:
@@ -160,14 +169,16 @@ class TracedTask(Task):
 
     def emits(self, node: str, arguments: tuple[Any, ...], what: str = "") -> None:
         """An operator hands something on; what no record causes belongs to the last one."""
-        if self.steps:
+        if self.steps or self._runs_timers:
             text = ", ".join(_ADDRESS.sub("", repr(one)) for one in arguments)
-            self.steps[-1].emitted.append(Emission(node, f"{what}({text})"))
+            emitted = self._before if self._runs_timers else self.steps[-1].emitted
+            emitted.append(Emission(node, f"{what}({text})"))
 
     def _noting(self, process: Any) -> Any:
         def noted(*record: Any) -> None:
             where = TopicPartition(cast("str", self.topic), self.partition)
-            step = TracedStep(where, self.offset, self.wall_clock_ms(), [])
+            step = TracedStep(where, self.offset, self.wall_clock_ms(), self._before)
+            self._before = []
             if self.steps and self.steps[-1][:2] == step[:2]:
                 self.steps.pop()  # it is tried again
             self.steps.append(step)

@@ -16,7 +16,8 @@ has a table whose source topic is its changelog, sessions that merge, and a glob
 Three more belong to stories of their own. ``times`` is ``table`` with a timestamp extractor that
 asks for the time of the partition; ``cuts`` is ``table`` with so many schedules that no cut fits
 into the metadata of an offset, and with a store that forgets; ``histories`` is ``versions`` with
-prices that are deleted, and histories and segments so short that all of them expire.
+prices that are deleted, and histories and segments so short that all of them expire; ``timers``
+counts orders per key until a timer, which others extend, deletes the count.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from logstate.contracts.records import Record, Windowed
 from logstate.testing import FakeCluster
 from logstate.topology import (
     JoinWindows,
+    KeyTimers,
     KStream,
     Materialized,
     Processor,
@@ -40,6 +42,7 @@ from logstate.topology import (
     TumblingWindows,
     key_value_store,
     lru_store,
+    timer_store,
     until_window_closes,
 )
 
@@ -130,6 +133,28 @@ class Remember(Processor[str, str, str, str]):
         self._store.put(record.key, None if is_gone else record.value)
 
 
+class Expire(Processor[str, str, str, str]):
+    """Counts per key until a timer deletes the count; late orders set timers that are due."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self._open = context.store("open")
+        self._timers: KeyTimers[str] = KeyTimers(context, "timers", self._expire)
+
+    def process(self, record: Record[str, str]) -> None:
+        total = checksum(self._open.get(record.key) or "0:", record.value)
+        self._open.put(record.key, total)
+        self._timers.set(record.key, record.timestamp + zlib.crc32(record.value.encode()) % 9)
+        self.context.forward(record.with_value(total))
+
+    def _expire(self, key: str, at_ms: int) -> None:
+        total = self._open.get(key)
+        self._open.put(key, None)
+        if at_ms % 3 == 0:
+            self._timers.set(key, at_ms + 2)
+        self.context.forward(Record(key, f"end {total}", at_ms))
+
+
 def _nothing(_: int) -> None: ...
 
 
@@ -176,6 +201,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "streams": _streams_variant,
             "versions": _versions_variant,
             "histories": _histories_variant,
+            "timers": _timers_variant,
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(
@@ -239,6 +265,13 @@ def _streams_variant(orders: KStream[str, str], prices: KStream[str, str]) -> No
     finals.to_stream(_plain_key, key=str).to(
         "windowed", key=str, value=str, partitioner=_by_order_key
     )
+
+
+def _timers_variant(orders: KStream[str, str], prices: KStream[str, str]) -> None:
+    stores = timer_store("timers", str), key_value_store("open", str, str)
+    totals = orders.process(Expire, stores=stores, key=str, value=str, name="expire")
+    totals.to("enriched", key=str, value=str)
+    prices.to("windowed", key=str, value=str)
 
 
 def _sources_variant(builder: StreamsBuilder, orders: KStream[str, str]) -> None:

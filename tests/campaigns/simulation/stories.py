@@ -28,6 +28,7 @@ from tests.campaigns.simulation.slow_functions import SlowFunctions
 from tests.campaigns.simulation.slow_replay import SlowReplay
 from tests.campaigns.simulation.stale_copies import StaleCopies
 from tests.campaigns.simulation.standbys import Standbys
+from tests.campaigns.simulation.timers import Timers
 from tests.campaigns.simulation.unanswered import Unanswered
 
 #: of everything, as a seed draws it: the kind of which the most are run
@@ -63,5 +64,6 @@ STORIES = {
     "slow_replay": Story(SlowReplay.of),
     "stale_copies": Story(StaleCopies.of),
     "standbys": Story(Standbys.of),
+    "timers": Story(Timers.of),
     "unanswered": Story(Unanswered.of),
 }

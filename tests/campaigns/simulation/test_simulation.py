@@ -32,6 +32,7 @@ from tests.campaigns.simulation.slow_functions import SlowFunctions
 from tests.campaigns.simulation.slow_replay import SlowReplay
 from tests.campaigns.simulation.stale_copies import StaleCopies
 from tests.campaigns.simulation.standbys import Standbys
+from tests.campaigns.simulation.timers import Timers
 from tests.campaigns.simulation.unanswered import Unanswered
 
 #: those that the variants of the flow keep
@@ -121,6 +122,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
         (Histories, ["directory_rows_of_versioned"]),
         (Pauses, ["paused_steps"]),
         (Unanswered, ["outputs_exactly_once"]),
+        (Timers, ["changelog_rows_of_key_value"]),
     ],
 )
 def test_every_promise_holds_in_other_kinds_of_schedules(

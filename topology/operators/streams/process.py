@@ -43,6 +43,7 @@ from logstate.topology.operators.streams.task_thread import (
     check_thread,
 )
 from logstate.topology.operators.streams.timed_store import as_written_by_users
+from logstate.topology.processor.key_timers import TimerLook
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import PunctuationKind
 
@@ -233,7 +234,7 @@ class OperatorContext:
 
         schedule = task.schedule(
             interval_ms,
-            kind,
+            "timers" if kind == "stream_time" and isinstance(callback, TimerLook) else kind,
             labelled(punctuate, self._name),
             start_ms=start,
             name=f"{self.schedule_name}-{self._schedules}",

@@ -100,6 +100,10 @@ class OwnSchedule:
             check_thread(self._task, self._name, "cancel() of a schedule", changes=True)
         self._schedule.cancel()
 
+    def repeat(self) -> None:
+        """Repeat a look for timers after the current record, if that advanced stream time."""
+        self._task.repeat_timers(self._schedule)
+
 
 class OwnStore:
     """A store for processors: every method checks the thread, then calls the store's."""

@@ -50,6 +50,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     state_bugs,
     table_bugs,
     time_bugs,
+    timer_bugs,
     version_bugs,
     waiting_bugs,
 )

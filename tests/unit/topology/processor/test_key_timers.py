@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from logstate.contracts.errors import ProcessingError, TopologyError
 from logstate.contracts.records import Record
-from logstate.task.error_handlers import ErrorHandlers, skip
+from logstate.task.error_handlers import Decision, ErrorHandlers, FailedRecord, retry, skip
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     KeyTimers,
@@ -77,8 +77,8 @@ def test_timers_are_logged_by_time_and_key() -> None:
         logged = driver.changelog("app-timers-changelog")
         assert [(r.key, r.value) for r in logged] == [
             ((5).to_bytes(8, "big") + b"a", b""),
-            ((1_050).to_bytes(8, "big") + b"x", b""),
             ((5).to_bytes(8, "big") + b"a", None),
+            ((1_050).to_bytes(8, "big") + b"x", b""),
         ]
 
 
@@ -90,10 +90,148 @@ def test_a_callback_may_take_back_and_set_timers() -> None:
             self.timers.set(key, at_ms + 10)
 
     with driver_of(Chain) as driver:
-        driver.pipe_all("in", [("a", 5, 0), ("b", 5, 0), ("x", 1_000, 50)])
-        assert driver.read("out", value=int) == [("a", 5)]
-        driver.pipe("in", "x", 1_000, timestamp=51)  # what was overdue when it was set
-        assert driver.read("out", value=int) == [("a", 15)]
+        driver.pipe_all("in", [("a", 5, 0), ("b", 5, 0), ("b", 20, 0), ("x", 1_000, 30)])
+        assert driver.read("out", value=int) == [
+            ("a", 5),
+            ("a", 15),
+            ("b", 20),
+            ("a", 25),
+            ("b", 30),
+        ]
+        assert [timer for timer, _ in driver.store("timers").all()] == [
+            *((35, "a"), (40, "b"), (1_030, "x"))
+        ]
+
+
+class Sees(Processor[str, int, str, int]):
+    """Forwards what it is called for: records as ``key``, timers as ``!key`` with their times."""
+
+    kind: Any = "stream_time"
+    every = timedelta(milliseconds=1)
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.timers: KeyTimers[str] = KeyTimers(
+            context, "timers", self.due, kind=self.kind, every=self.every
+        )
+        context.schedule(timedelta(milliseconds=10), "stream_time", self.tick)
+
+    def process(self, record: Record[str, int]) -> None:
+        self.timers.set(record.key, record.value)
+        self.context.forward(Record(record.key, record.timestamp, record.timestamp))
+
+    def due(self, key: str, at_ms: int) -> None:
+        self.context.forward(Record(f"!{key}", at_ms, self.context.current_stream_time_ms()))
+
+    def tick(self, now_ms: int) -> None:
+        self.context.forward(Record("tick", now_ms, now_ms))
+
+
+def calls(driver: TopologyTestDriver) -> list[str]:
+    """What was called, in order: ``key@time``; of timers also the stream time that they saw."""
+    read = driver.read_with_timestamps("out", value=int)
+    return [f"{k}@{v}/{t}" if k.startswith("!") else f"{k}@{v}" for k, v, t in read]
+
+
+def test_due_timers_run_before_the_record_that_makes_them_due() -> None:
+    with driver_of(Sees) as driver:
+        driver.pipe_all("in", [("a", 5, 1), ("b", 9, 2), ("c", 50, 9)])
+        assert calls(driver) == [
+            *("a@1", "tick@1", "b@2", "!a@5/9", "!b@9/9", "c@9"),
+        ]
+        driver.pipe("in", "d", 99, timestamp=20)  # a schedule still runs after the record
+        assert calls(driver) == ["d@20", "tick@20"]
+
+
+def test_timers_of_all_keys_run_before_a_record_of_any_key() -> None:
+    with driver_of(Sees) as driver:
+        driver.pipe_all("in", [("b", 5, 0), ("a", 5, 0), ("c", 4, 0), ("a", 99, 5)])
+        assert calls(driver) == ["b@0", "tick@0", "a@0", "c@0", "!c@4/5", "!a@5/5", "!b@5/5", "a@5"]
+
+
+def test_a_late_record_runs_no_timer() -> None:
+    with driver_of(Sees) as driver:
+        driver.pipe_all("in", [("a", 30, 20), ("late", 3, 2), ("late", 30, 20)])
+        assert calls(driver) == ["a@20", "tick@20", "late@2", "late@20"]
+        driver.pipe("in", "b", 99, timestamp=21)
+        assert calls(driver) == ["!late@3/21", "b@21"]
+
+
+def test_a_timer_for_the_time_of_its_record_runs_after_it() -> None:
+    with driver_of(Sees) as driver:
+        driver.pipe_all("in", [("a", 20, 20), ("b", 7, 30)])
+        assert calls(driver) == ["a@20", "tick@20", "!a@20/20", "b@30", "tick@30", "!b@7/30"]
+
+
+def test_a_timer_that_sets_itself_again_waits_for_the_next_look() -> None:
+    class Again(Sees):
+        def due(self, key: str, at_ms: int) -> None:
+            super().due(key, at_ms)
+            self.timers.set(key, at_ms)
+            self.timers.set(key, at_ms - 1)
+
+    with driver_of(Again) as driver:
+        driver.pipe_all("in", [("a", 5, 0), ("x", 99, 9)])
+        assert calls(driver) == ["a@0", "tick@0", "!a@5/9", "x@9"]
+        driver.pipe("in", "x", 99, timestamp=10)
+        assert calls(driver) == ["!a@4/10", "!a@5/10", "x@10", "tick@10"]
+
+
+def test_more_timers_than_are_read_ahead_run_in_order() -> None:
+    with driver_of(Sees) as driver:
+        count = 250
+        driver.pipe_all("in", [(f"k{n % 7}", 1 + n * 37 % count, 0) for n in range(count)])
+        driver.take_outputs()
+        driver.pipe("in", "x", 10_000, timestamp=count)
+        ran = [int(call.split("@")[1].split("/")[0]) for call in calls(driver) if call[0] == "!"]
+        assert ran == list(range(1, count + 1))
+
+
+def test_looks_that_are_rarer_than_records_happen_before_the_first_record_after_their_time() -> (
+    None
+):
+    class Rarely(Sees):
+        every = timedelta(milliseconds=10)
+
+    with driver_of(Rarely) as driver:
+        driver.pipe_all("in", [("a", 5, 1), ("b", 99, 9), ("c", 99, 11), ("d", 99, 12)])
+        assert calls(driver) == ["a@1", "tick@1", "b@9", "!a@5/11", "c@11", "tick@11", "d@12"]
+
+
+def test_timers_by_the_wall_clock_are_not_asked_before_records() -> None:
+    class Later(Sees):
+        kind = "wall_clock"
+
+    with driver_of(Later) as driver:
+        driver.pipe_all("in", [("a", 0, 1), ("b", 9, 20)])
+        assert calls(driver) == ["a@1", "tick@1", "b@20", "tick@20"]
+        driver.advance_wall_clock(1)
+        assert [call.split("/")[0] for call in calls(driver)] == ["!a@0"]
+
+
+def test_a_timer_that_fails_leaves_its_record_and_the_time_for_the_next_attempt() -> None:
+    failed: list[str] = []
+    twice = retry(2, backoff=timedelta(milliseconds=5), then=skip)
+
+    def handler(record: FailedRecord) -> Decision:
+        failed.append(record.stage)
+        return twice(record)
+
+    class Fails(Sees):
+        def due(self, key: str, at_ms: int) -> None:
+            super().due(key, at_ms)
+            if key == "bad":
+                raise RuntimeError(key)
+
+    with driver_of(Fails, error_handlers=ErrorHandlers(processing=handler)) as driver:
+        driver.pipe_all("in", [("a", 4, 0), ("bad", 5, 0), ("c", 99, 9)])
+        assert calls(driver) == ["a@0", "tick@0", "bad@0"]
+        assert driver.task.stream_time == 0
+        driver.advance_wall_clock(5)
+        # The whole look was undone, tried again, and skipped; its timers stay.
+        assert calls(driver) == ["c@9"]
+        assert failed == ["punctuation", "punctuation"]
+        assert [timer.at_ms for timer, _ in driver.store("timers").all()] == [4, 5, 99]
 
 
 def test_timers_by_the_wall_clock_need_no_records() -> None:
@@ -126,6 +264,15 @@ RECORDS = st.lists(
 )
 
 
+def taken(waiting: list[tuple[int, str]], until: int) -> list[tuple[str, int]]:
+    """The timers that are due, in order, which are removed."""
+    due = []
+    while waiting and waiting[0][0] <= until:
+        at_ms, key = heapq.heappop(waiting)
+        due.append((key, at_ms))
+    return due
+
+
 @given(records=RECORDS, commit_every=st.integers(1, 5), crash_at=st.integers(0, 24))
 def test_every_timer_runs_once_as_soon_as_stream_time_has_reached_it(
     records: list[tuple[str, int, int]], commit_every: int, crash_at: int
@@ -136,13 +283,13 @@ def test_every_timer_runs_once_as_soon_as_stream_time_has_reached_it(
     with driver_of(commit_every=commit_every) as driver:
         for number, (key, delay, time) in enumerate(records):
             driver.pipe("in", key, delay, timestamp=time)
+            is_late, stream_time = time <= stream_time, max(time, stream_time)
+            if not is_late:
+                expected += taken(waiting, stream_time)
             if (time + delay, key) not in waiting:
                 heapq.heappush(waiting, (time + delay, key))
-            if time > stream_time:  # looks happen when stream time moves
-                stream_time = time
-                while waiting and waiting[0][0] <= stream_time:
-                    at_ms, due = heapq.heappop(waiting)
-                    expected.append((due, at_ms))
+            if not is_late:  # a timer for the time of its record
+                expected += taken(waiting, stream_time)
             if number == crash_at:
                 driver.crash(loses_disk=True)
         driver.advance_wall_clock(0)  # commits
@@ -220,8 +367,8 @@ def test_a_time_that_no_record_can_have_is_no_timer_s(at_ms: Any) -> None:
 def test_numpys_time_is_a_timer_s() -> None:
     class Sets(Remind):
         def process(self, record: Record[str, int]) -> None:
-            self.timers.set(record.key, np.int64(5))
+            self.timers.set(record.key, np.int64(record.value))
 
     with driver_of(Sets) as driver:
-        driver.pipe_all("in", [("a", 0, 0), ("a", 0, 7)])
+        driver.pipe_all("in", [("a", 5, 0), ("a", 99, 7)])
         assert driver.read("out", value=int) == [("a", 5)]
