@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
+from os import getpid
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from logstate.app.instance.owner_process import OwnerProcess
@@ -76,7 +77,8 @@ class StoreAccess:
         """The workers; raises LogstateError in a process that was forked from the one that has
         them.
         """
-        self._owner.check()
+        if self._owner.pid != getpid():
+            self._owner.check()
         return self._held
 
     @_workers.setter
