@@ -345,7 +345,7 @@ class ApplicationView:
         present = self._present("asgi()")
         if self._settings.serving is None:
             raise not_asked_for("asgi()")
-        return AsgiService(self, present.answers, present.changes).app()
+        return AsgiService(self, present.answers, present.changes, present.topic_reads).app()
 
     def _present(self, what: str) -> Presence:
         if self._presence is None:

@@ -310,7 +310,11 @@ class LocalWorker:
         """Map task ids to reports."""
         return {
             str(task): TaskReport(
-                lag_of(owned), is_readable(owned), self.age_ms(owned), _positions(owned)
+                lag_of(owned),
+                is_readable(owned),
+                self.age_ms(owned),
+                _positions(owned),
+                *_progress(owned),
             )
             for task, owned in self.observer.tasks.items()
         }
@@ -400,6 +404,15 @@ class LocalWorker:
             control=self._control,
             check_state=self.directory.check,
         )
+
+
+def _progress(owned: OwnedTask) -> tuple[int | None, tuple[str, ...]]:
+    """Return the stream time, and the partitions that buffered records wait for."""
+    task = owned.task_or_none
+    if task is None:
+        return None, ()
+    time = task.stream_time
+    return time if time >= 0 else None, tuple(map(str, task.awaited()))
 
 
 def _positions(owned: OwnedTask) -> dict[str, int]:

@@ -29,7 +29,8 @@ _OF_READS = ("key", "at_least", "standbys", *_TIMES)
 OF_KEYS = ("partition", *_OF_READS)
 OF_RANGES = ("lower", "upper", "limit", "continue", *_OF_READS)
 OF_CHANGES = ("after", "from")
-OF_TOPOLOGY = ("as",)
+OF_TOPOLOGY = ("as", "width")
+OF_TOPIC = ("limit",)
 _OFTEN = frozenset({"at_least"})
 
 

@@ -26,6 +26,10 @@ class TaskReport:
     age_ms: float
     #: ``topic-partition`` -> the first input offset that the rows do not include yet
     positions: Mapping[str, int] = field(default_factory=dict)
+    #: the largest timestamp that it has processed; None before its first record
+    stream_time_ms: int | None = None
+    #: empty input partitions that the buffered records of others wait for
+    waits_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
