@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from logstate.contracts.errors import TopicError
@@ -46,7 +47,7 @@ class TopicEndpoints:
         return self._answer(lambda: self._reads.newest(topic, limit, self._timeout_s))
 
     @staticmethod
-    def _answer(read: Any) -> Response:
+    def _answer(read: Callable[[], Any]) -> Response:
         try:
             return json_response(read())
         except TopicError as error:

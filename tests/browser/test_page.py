@@ -94,6 +94,52 @@ def test_state_health_and_totals_are_written(page: Page, shop: Shop) -> None:
     expect(oldest).to_contain_text(re.compile(r"task \d_\d: no newer record in its inputs"))
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "now"),
+        (1, "1 second ago"),
+        (89, "89 seconds ago"),
+        (180, "3 minutes ago"),
+        (5_400, "2 hours ago"),
+        (86_400, "24 hours ago"),
+        (3 * 86_400, "3 days ago"),
+        (90 * 86_400, "3 months ago"),
+        (3 * 365 * 86_400, "3 years ago"),
+        (-180.5, "in 3 minutes"),
+    ],
+)
+def test_a_time_is_in_words_and_its_title_is_exact(page: Page, seconds: float, words: str) -> None:
+    time = page.evaluate(
+        "ms => { const one = timeElement(Date.now() - ms); return [one.textContent, one.title]; }",
+        1_000 * seconds,
+    )
+    assert time[0] == words
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time[1])
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        ({"stage": "no owner"}, "no instance has the task"),
+        ({"stage": "restoring", "told": {"lag": 5}}, "the task is restoring"),
+        ({"isPaused": True, "told": {"lag": 5}}, "its instance is paused"),
+        (
+            {"told": {"lag": 5, "waits_for": ["payments-0"]}},
+            "buffered records wait for payments-0, which may have older ones",
+        ),
+        ({"told": {"lag": 5}, "perSecond": 3}, "5 records behind"),
+        ({"told": {"lag": 1}}, "1 record behind, and none was committed lately"),
+        ({"told": {"lag": 0}}, "no newer record in its inputs"),
+        ({"told": {"lag": None}}, "the ends of its inputs are not known yet"),
+    ],
+)
+def test_what_holds_stream_time_back_is_told(
+    page: Page, task: dict[str, object], reason: str
+) -> None:
+    assert page.evaluate("heldBack", {"stage": "running", **task}) == reason
+
+
 def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
     expect(page.locator("#tasks tbody tr")).to_have_count(3 * PARTITIONS)
     addresses = {app._presence.address.removeprefix("http://") for app in shop.apps}  # type: ignore[union-attr]

@@ -108,9 +108,10 @@ function showRestore(tasks) {
 // --- stream time -----------------------------------------------------------------------------
 
 // Why the stream time of a task does not advance now.
-function heldBack({stage, told, perSecond}) {
+function heldBack({stage, told, perSecond, isPaused}) {
   if (stage === "no owner") return "no instance has the task";
   if (stage !== "running") return `the task is ${stage}`;
+  if (isPaused) return "its instance is paused";
   if (told.waits_for?.length) return `buffered records wait for ${told.waits_for.join(", ")}, which may have older ones`;
   if (told.lag > 0) return perSecond > 0 ? `${plural(told.lag, "record")} behind` : `${plural(told.lag, "record")} behind, and none was committed lately`;
   if (told.lag === 0) return "no newer record in its inputs";

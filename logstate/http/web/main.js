@@ -54,6 +54,7 @@ function show(status) {
   for (const [id, one] of tasks) {
     one.perSecond = recordsPerSecond(id);
     one.restore = restoring(id, one.told, one.owner);
+    one.isPaused = status.state === "paused" && one.owner?.instance === status.instance;
   }
   measureOperators();
   write(byId("application"), status.application_id);
