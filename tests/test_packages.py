@@ -93,6 +93,7 @@ PACKAGES: dict[str, set[str]] = {
         "logstate/directory",
         "logstate/metrics",
         "logstate/queries",
+        "topology/graph",
         "topology/plan",
     },
     "logstate/generated": set(TOPOLOGY),

@@ -291,6 +291,7 @@ class ApplicationView(StoreAccess):
             self,
             present.answers,
             present.changes,
+            present.topic_reads,
             lambda lag, age: self._ready_within(Limits(lag, age, max_silence)),
         ).app()
 

@@ -322,6 +322,7 @@ class LocalWorker:
                 _positions(owned),
                 self._freshness.silence_ms(owned),
                 rows_lag_of(owned),
+                *_progress(owned),
             )
             for task, owned in self.observer.tasks.items()
         }
@@ -414,6 +415,15 @@ class LocalWorker:
             control=self._control,
             check_state=self.directory.check,
         )
+
+
+def _progress(owned: OwnedTask) -> tuple[int | None, tuple[str, ...]]:
+    """Return the stream time, and the partitions that buffered records wait for."""
+    task = owned.task_or_none
+    if task is None:
+        return None, ()
+    time = task.stream_time
+    return time if time >= 0 else None, tuple(map(str, task.awaited()))
 
 
 def _positions(owned: OwnedTask) -> dict[str, int]:

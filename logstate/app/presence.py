@@ -7,6 +7,7 @@ separate threads and clients; the workers never wait for them.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -19,6 +20,7 @@ from logstate.app.instance.row_ages import RowAge
 from logstate.app.instance.worker_processes import WorkerProcesses
 from logstate.app.local_worker import LocalWorker
 from logstate.app.settings import Settings
+from logstate.app.topic_reads import TopicReads
 from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import LogstateError, StoreUnavailableError
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
     from logstate.http.server import Server
 from logstate.directory.entries import InstanceMetrics
 from logstate.metrics import catalogue
+from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 
 #: the directory calls this ten times a second, and summing the metrics of many tasks takes a while
 _KEPT_MS = 500.0
+#: topics with separate counts in an entry, which is written every second
+_TOPICS_MAX = 200
 
 
 class MetricsSummary:
@@ -78,7 +83,17 @@ def figures_of(metrics: Metrics) -> InstanceMetrics:
         dead_lettered=int(metrics.total(catalogue.DEAD_LETTERS.name)),
         commits=int(metrics.total(catalogue.COMMITS.name)),
         commit_seconds=sum(took),
+        read=_by_topic(metrics, catalogue.RECORDS_CONSUMED),
+        written=_by_topic(metrics, catalogue.RECORDS_PRODUCED),
     )
+
+
+def _by_topic(metrics: Metrics, metric: Metric) -> dict[str, int]:
+    """Return the sums of a counter for each topic; nothing if they would make the entry large."""
+    found: Counter[str] = Counter()
+    for (_, topic), read in metrics.series(metric):
+        found[topic] += int(read["value"])
+    return dict(found) if len(found) <= _TOPICS_MAX else {}
 
 
 _VERSION = version("logstate")
@@ -193,6 +208,13 @@ class Presence:
             if entry.is_readable
         ]
 
+    @cached_property
+    def topic_reads(self) -> TopicReads:
+        """Reads the newest records of the application's topics."""
+        handlers = self._settings.error_handlers
+        letters = None if handlers is None else handlers.dead_letter_topic
+        return TopicReads(self._settings.application_id, self._cluster, self._clock, letters)
+
     def listen(self) -> None:
         """Bind the address; raise ConfigError if it, or a certificate, is not available."""
         check_files(self.serving)
@@ -278,6 +300,8 @@ class Presence:
                     dict(report.positions),
                     None if report.age_ms == inf else int(report.age_ms),
                     report.rows_lag,
+                    report.stream_time_ms,
+                    report.waits_for,
                 )
                 for task, report in reports.items()
             },

@@ -52,6 +52,10 @@ class TaskEntry(msgspec.Struct, frozen=True):
     age_ms: Count | None = None
     #: input records that its rows lack; None: unknown
     rows_lag: Count | None = None
+    #: the largest timestamp that it has processed; None before its first record
+    stream_time_ms: Count | None = None
+    #: empty input partitions that the buffered records of others wait for
+    waits_for: tuple[Text, ...] = ()
 
 
 class InstanceMetrics(msgspec.Struct, frozen=True):
@@ -66,6 +70,9 @@ class InstanceMetrics(msgspec.Struct, frozen=True):
     commits: Count = 0
     #: total duration of the commits
     commit_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
+    #: topic -> records that were read from it, and written to it; empty with very many topics
+    read: dict[Text, Count] = {}
+    written: dict[Text, Count] = {}
 
 
 class MemberEntry(msgspec.Struct, frozen=True):

@@ -52,6 +52,7 @@ from logstate.http.responses import (
     ndjson_response,
     unauthorized,
 )
+from logstate.http.topic_endpoints import ReadsTopics, TopicEndpoints
 from logstate.queries.requests import Cursors
 
 try:
@@ -117,9 +118,11 @@ class AsgiService:
         served: ServedApplication,
         answers: QueryHandler,
         changes: Callable[..., ChangeFeed],
+        topics: ReadsTopics,
         is_ready: IsReady,
     ) -> None:
         self._served = served
+        self._topics = TopicEndpoints(topics, answers.serving)
         self._instance = InstanceEndpoints(served, answers, is_ready)
         self._answers = answers
         self._changes_of = changes
@@ -152,6 +155,8 @@ class AsgiService:
                 for path, one in self._instance.probes.items()
             ),
             *(WholePathRoute(path, self._of(one, here)) for path, one in documents.items()),
+            WholePathRoute("/topics", self._of(self._topics.topics, others)),
+            WholePathRoute("/topics/{topic}", self._of(self._topics.newest, others)),
             WholePathRoute("/stores/{store}", self._of(self._range, others)),
             WholePathRoute("/stores/{store}/changes", self._changes),
             WholePathRoute("/stores/{store}/{key:path}", self._of(self._key, others)),

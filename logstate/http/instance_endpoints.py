@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Protocol
 
+from logstate.contracts.topic_names import topic_name
 from logstate.http.parameters import (
     OF_READY,
     OF_TOPOLOGY,
@@ -23,6 +24,7 @@ from logstate.http.query_handler import QueryHandler
 from logstate.http.remote_store import RemoteStore
 from logstate.http.responses import Reason, json_response
 from logstate.metrics.instruments import Metrics
+from logstate.topology.graph.record_counts import TopicCount, received_counts
 from logstate.topology.plan.plan import Topology
 
 try:
@@ -32,7 +34,14 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
 
 #: formats of the topology
-_FORMS = {"text": "text/plain", "svg": "image/svg+xml", "mermaid": "text/plain"}
+_FORMS = {
+    "text": "text/plain",
+    "svg": "image/svg+xml",
+    "mermaid": "text/plain",
+    "json": "application/json",
+}
+#: widths of a picture
+_WIDTH_MIN, _WIDTH_MAX = 200, 10_000
 
 
 class ServedApplication(Protocol):
@@ -128,9 +137,46 @@ class InstanceEndpoints:
         form = request.query_params.get("as", "text")
         if form not in _FORMS:
             raise BadRequestError(f"as must be one of {', '.join(_FORMS)}; got {form!r:.100}")
-        topology = self._served.topology
-        drawn = {"svg": topology.to_svg, "mermaid": topology.to_mermaid}
-        return Response(drawn.get(form, topology.describe)(), media_type=_FORMS[form])
+        topology, width = self._served.topology, number(request.query_params, "width")
+        if width is not None and (form != "svg" or not _WIDTH_MIN <= width <= _WIDTH_MAX):
+            raise BadRequestError(
+                f"width= is for as=svg, between {_WIDTH_MIN} and {_WIDTH_MAX}; got {width}"
+            )
+        if form == "json":
+            return json_response(self._operators())
+        if form == "svg":
+            return Response(topology.to_svg(max_width=width), media_type=_FORMS[form])
+        drawn = topology.to_mermaid() if form == "mermaid" else topology.describe()
+        return Response(drawn, media_type=_FORMS[form])
+
+    def _operators(self) -> dict[str, Any]:
+        """Return the operators, and the topics whose counts tell how much each one receives."""
+        topology, application_id = self._served.topology, self._answers.application_id
+        received = received_counts(topology.sub_topologies)
+
+        def counted(count: TopicCount) -> dict[str, Any]:
+            ref = count.topic
+            name = topic_name(application_id, ref.name, is_internal=ref.is_internal)
+            return {"topic": name, "is_written": count.is_written}
+
+        parts = [
+            {
+                "id": part.id,
+                "operators": [
+                    {
+                        "name": node.name,
+                        "kind": node.kind,
+                        "stores": node.stores,
+                        "receives": [counted(one) for one in received[part.id][node.name]]
+                        if node.name in received[part.id]
+                        else None,
+                    }
+                    for node in part.nodes
+                ],
+            }
+            for part in topology.description().sub_topologies
+        ]
+        return {"sub_topologies": parts}
 
     def _stores(self, _request: Request) -> Response:
         """Return the kinds of all stores, and the types of keys and values."""

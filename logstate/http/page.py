@@ -1,5 +1,6 @@
-"""The web page of an instance: one file, which requests everything that it shows.
+"""The web page of an instance: one document, which requests everything that it shows.
 
+The folder ``web`` has its parts: the elements, the style, and the scripts, which are sent as one.
 It contains no data, so it needs no token. Its security policy allows only scripts and styles with
 the hashes of its own: inserted text, such as a key or an error, never runs as a script.
 """
@@ -20,6 +21,8 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("The page needs Starlette: pip install 'logstate[http]'.") from error
 
 _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+#: in the order in which they are run
+_SCRIPTS = ("basics", "figures", "hour", "tables", "picture", "stores", "topics", "main")
 
 
 class Page(NamedTuple):
@@ -32,7 +35,9 @@ class Page(NamedTuple):
 @functools.cache
 def read_page() -> Page:
     """Return the page, read once."""
-    html = resources.files("logstate.http").joinpath("page.html").read_text(encoding="utf-8")
+    html = _part("page.html")
+    html = html.replace("/* page.css */", _part("page.css"))
+    html = html.replace("/* scripts */", "\n".join(_part(f"{name}.js") for name in _SCRIPTS))
     allowed: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _INLINE.findall(html):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -55,6 +60,10 @@ def read_page() -> Page:
         "Cache-Control": "no-cache",
     }
     return Page(html, headers)
+
+
+def _part(name: str) -> str:
+    return resources.files("logstate.http").joinpath("web", name).read_text(encoding="utf-8")
 
 
 async def page(_request: Request) -> Response:

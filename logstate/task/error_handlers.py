@@ -260,5 +260,22 @@ def dead_letter_record(
     return ProducedRecord(topic, None, key, value, failed.timestamp, headers)
 
 
+def letter_error(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str] | None:
+    """Return what the headers of a dead letter say about its error; None for other records.
+
+    The names are ``exception``, ``message``, ``stacktrace``, ``topic``, ``partition``, ``offset``
+    and ``cut``, as far as they are known.
+
+    >>> letter_error([("__streams.errors.exception", b"builtins.ValueError"), ("own", b"1")])
+    {'exception': 'builtins.ValueError'}
+    """
+    found = {
+        name.removeprefix(_PREFIX): value.decode(errors="replace")
+        for name, value in headers
+        if name.startswith(_PREFIX) and value is not None
+    }
+    return found if "exception" in found else None
+
+
 def _size(part: bytes | None) -> str:
     return "none" if part is None else f"{len(part)} bytes"

@@ -253,6 +253,16 @@ class Task(TaskProgress):
         """Return the number of records that were fetched but not processed."""
         return len(self.queues[partition])
 
+    def awaited(self) -> list[TopicPartition]:
+        """Return the empty partitions that buffered records of others wait for; from any thread.
+
+        The next fetch may return an older record of them.
+        """
+        queues = [*self.queues.values()]
+        if not self._waits or not any(map(len, queues)):
+            return []
+        return [queue.partition for queue in queues if queue.is_awaited()]
+
     # ------------------------------------------------------------------ processing
 
     def process(self, limit: int) -> int:

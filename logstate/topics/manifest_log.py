@@ -125,15 +125,26 @@ def log_of(
     The changelog of a store that was renamed, or moved to other partitions, has another name.
     Waits for the brokers.
     """
+    found = decided_manifest(admin, application_id=application_id, cluster=cluster, clock=clock)
+    return None if found is None else changelog_named(found, store, application_id)
+
+
+def decided_manifest(
+    admin: Admin, *, application_id: str, cluster: Cluster, clock: Clock
+) -> bytes | None:
+    """Return the manifest that was committed last; None if the application has not run.
+
+    Does not wait for open transactions, but for the brokers.
+    """
     topic = cuts_topic(application_id)
     if topic not in admin.describe_topics([topic]):
-        return None  # the application has not run
+        return None
     log = ManifestLog(application_id, cluster, admin, clock)
     try:
         found = run_steps(log.decided_manifests(lambda: False))
     finally:
         run_steps(log.close())
-    return changelog_named(found[-1], store, application_id) if found else None
+    return found[-1] if found else None
 
 
 def decoded(manifest: bytes, application_id: str = "") -> dict[str, Any]:

@@ -107,5 +107,11 @@ def test_every_key_is_answered_by_every_instance_whichever_process_has_it(
         answer = httpx.get(url, headers=headers, verify=trusted, timeout=PATIENCE_S)
         assert answer.json()["row"]["value"] == count
         assert httpx.get(url, verify=trusted, timeout=PATIENCE_S).status_code == 401
+        asked = {"headers": headers, "verify": trusted, "timeout": PATIENCE_S}
+        topics = httpx.get(f"{host}/topics", **asked).json()["topics"]
+        assert {one["kind"] for one in topics} >= {"input", "output", "changelog"}
+        for one in topics:  # their last offsets are markers of transactions
+            read = httpx.get(f"{host}/topics/{one['name']}?limit=3", **asked).json()
+            assert (read["is_complete"], len(read["records"])) == (True, 3), read
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             httpx.get(url, headers=headers, timeout=PATIENCE_S)

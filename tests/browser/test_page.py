@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from logstate.contracts.serving import Serving
 from logstate.http.server import Server
-from tests.browser.chromium import chromium
+from tests.browser.pages import Opens, cells
 from tests.browser.shop import (
     DAY_MS,
     MANY,
@@ -21,17 +20,12 @@ from tests.browser.shop import (
     STRANGER,
     TOKEN,
     Shop,
-    planted,
-    running_shop,
 )
 from tests.patience import PATIENCE_S, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 pytestmark = pytest.mark.slow
 
-WAIT_MS = int(PATIENCE_S * 1_000)
-#: how a browser writes down that it was refused, which is what some of these are about
-REFUSED = "Failed to load resource: "
 #: the shortest time over which the page tells a rate
 SHORTEST_S = 0.7
 
@@ -50,98 +44,6 @@ KEEP = """() => {
       document.querySelector(`#${name}`), {subtree: true, childList: true, characterData: true});
   }
 }"""
-
-Opens = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with running_shop(tmp_path_factory.mktemp("shop")) as shop:
-        yield shop
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One for the module: while it is open, no other loop of asyncio can run in this thread."""
-    found = chromium()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found.executable,
-            args=list(found.arguments),
-            env=found.environment(tmp_path_factory.mktemp("home")),
-        )
-        expect.set_options(timeout=WAIT_MS)
-        yield browser
-        browser.close()
-
-
-class Opened:
-    """Pages that were opened; what they complained of, and whom they asked."""
-
-    def __init__(self, browser: Browser, address: str) -> None:
-        self._browser = browser
-        self._address = address
-        self._client_errors: list[str] = []
-        self._asked: set[str | None] = set()
-
-    def open(self, address: str = "", token: str = TOKEN, **settings: object) -> Page:
-        """The page, with the token given where there is one."""
-        page = self._browser.new_page(**settings)  # type: ignore[arg-type]
-        page.set_default_timeout(WAIT_MS)
-        page.on("console", lambda told: self._client_errors.append(told.text))
-        page.on("pageerror", lambda error: self._client_errors.append(str(error)))
-        page.on("request", lambda request: self._asked.add(urlsplit(request.url).hostname))
-        page.goto(address or self._address)
-        if token:
-            page.fill("#token", token)
-            page.click("#entry button")
-        return page
-
-    def check(self) -> None:
-        """Nothing was complained of, and nobody else was asked."""
-        assert not [one for one in self._client_errors if not one.startswith(REFUSED)]
-        assert self._asked == {"127.0.0.1"}
-
-
-@pytest.fixture
-def opens(browser: Browser, shop: Shop) -> Iterator[Opens]:
-    """Opens pages that nobody else uses."""
-    opened = Opened(browser, shop.address)
-    yield opened.open
-    opened.check()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Browser, shop: Shop) -> Iterator[Page]:
-    """One that has been open for a while."""
-    opened = Opened(browser, shop.address)
-    page = opened.open()
-    yield page
-    page.close()
-    opened.check()
-
-
-@pytest.fixture
-def looks(page: Page) -> Callable[..., str]:
-    """Looks a key up in a store, and reads what is found."""
-
-    def look(store: str, key: str, **fields: str) -> str:
-        page.select_option("#store", store)
-        page.fill("#key", key)
-        for name, value in fields.items():
-            page.fill(f"#{name}", value)
-        page.click("#look button")
-        expect(page.locator("#found > *").first).not_to_have_text("looking …")
-        for name in fields:
-            page.fill(f"#{name}", "")
-        return page.inner_text("#found")
-
-    return look
-
-
-def cells(page: Page, table: str, row: str) -> list[str]:
-    found = page.locator(f"#{table} tbody tr", has_text=row).first
-    return found.locator("td").all_inner_texts()
 
 
 def kept(page: Page, name: str) -> list[float]:
@@ -186,7 +88,56 @@ def test_state_health_and_totals_are_written(page: Page, shop: Shop) -> None:
     # Each order is a record of two tasks.
     assert 0 < max(rates()) <= 2 * 50 / SHORTEST_S
     until(lambda: [one for one in kept(page, "latency") if 0 < one < PATIENCE_S * 1_000])
-    expect(page.locator("#records polyline")).to_have_attribute("points", re.compile(r"\d,"))
+    expect(page.locator("#records path")).to_have_attribute("d", re.compile(r"^M\d"))
+    oldest = page.locator("#stream")
+    expect(oldest.locator("time")).to_have_text(re.compile(r"^\d\d years ago$"))
+    expect(oldest).to_contain_text(re.compile(r"task \d_\d: no newer record in its inputs"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "now"),
+        (1, "1 second ago"),
+        (89, "89 seconds ago"),
+        (180, "3 minutes ago"),
+        (5_400, "2 hours ago"),
+        (86_400, "24 hours ago"),
+        (3 * 86_400, "3 days ago"),
+        (90 * 86_400, "3 months ago"),
+        (3 * 365 * 86_400, "3 years ago"),
+        (-180.5, "in 3 minutes"),
+    ],
+)
+def test_a_time_is_in_words_and_its_title_is_exact(page: Page, seconds: float, words: str) -> None:
+    time = page.evaluate(
+        "ms => { const one = timeElement(Date.now() - ms); return [one.textContent, one.title]; }",
+        1_000 * seconds,
+    )
+    assert time[0] == words
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time[1])
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        ({"stage": "no owner"}, "no instance has the task"),
+        ({"stage": "restoring", "told": {"lag": 5}}, "the task is restoring"),
+        ({"isPaused": True, "told": {"lag": 5}}, "its instance is paused"),
+        (
+            {"told": {"lag": 5, "waits_for": ["payments-0"]}},
+            "buffered records wait for payments-0, which may have older ones",
+        ),
+        ({"told": {"lag": 5}, "perSecond": 3}, "5 records behind"),
+        ({"told": {"lag": 1}}, "1 record behind, and none was committed lately"),
+        ({"told": {"lag": 0}}, "no newer record in its inputs"),
+        ({"told": {"lag": None}}, "the ends of its inputs are not known yet"),
+    ],
+)
+def test_what_holds_stream_time_back_is_told(
+    page: Page, task: dict[str, object], reason: str
+) -> None:
+    assert page.evaluate("heldBack", {"stage": "running", **task}) == reason
 
 
 def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
@@ -194,7 +145,7 @@ def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
     addresses = {app._presence.address.removeprefix("http://") for app in shop.apps}  # type: ignore[union-attr]
 
     def told(number: int) -> tuple[str, str, str, set[str]]:
-        task, stage, _, lag, owner, standby = cells(page, "tasks", f"0_{number}")
+        task, stage, _, lag, _, owner, standby = cells(page, "tasks", f"0_{number}")
         return task, stage, lag, {owner, standby.removesuffix(", 0")}
 
     tasks = range(PARTITIONS)
@@ -205,7 +156,7 @@ def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
         row = cells(page, "instances", rack)
         assert row[0].removesuffix("\nthis one") in addresses
         assert row[1:4] == [rack, "0.1.0", "1"]
-        assert row[10].endswith("s ago")
+        assert re.fullmatch(r"now|\d+ seconds? ago(\nit is late)?", row[10])
     of = [[int(one) for one in cells(page, "instances", rack)[4:6]] for rack in ("eu-1a", "eu-1b")]
     assert [sum(both) for both in zip(*of, strict=True)] == [9, 9]
     assert sum(int(cells(page, "instances", rack)[9]) for rack in ("eu-1a", "eu-1b")) == 1
@@ -227,15 +178,18 @@ def test_the_picture_has_its_figures_at_the_frames(page: Page) -> None:
     assert 0 < frame["y"] - line["y"] < 60
 
 
-def test_a_key_is_looked_up_in_every_kind_of_store(looks: Callable[..., str]) -> None:
+def test_a_key_is_looked_up_in_every_kind_of_store(looks: Callable[..., str], page: Page) -> None:
     sold = looks("sales", "milk")
-    assert re.search(r"\n12\t\d+ \(1970-01-02T00:00:00.0\d\dZ\)", sold)
+    assert re.search(r"\n12\t\d\d years ago\n", sold)
+    time = page.locator("#found time")
+    assert re.fullmatch(r"1970-01-02T00:00:00.0\d\dZ", time.get_attribute("title") or "")
     assert re.search(r"Partition \d, answered by http://127.0.0.1:\d+; it holds shop-by-", sold)
-    assert f"{DAY_MS} (1970-01-02T00:00:00.000Z)\t12\t" in looks("sales-per-hour", "milk")
+    start = r" years ago\n1970-01-02T00:00:00.000Z\s+"
+    assert re.search(start + r"12\t", looks("sales-per-hour", "milk"))
     assert looks("sales-per-hour", "milk", start="0").startswith("the row does not exist")
-    assert f"\t{DAY_MS} (1970-01-02T00:00:00.000Z)\t" in looks("visits", "ada")
+    assert re.search(start, looks("visits", "ada"))
     assert looks("visits", "ada", to="5").startswith("There are no rows of this key.")
-    assert looks("names", "ada").startswith("value\ttimestamp\nAda\t1 (")
+    assert re.match(r"value\ttimestamp\nAda\t\d\d years ago\n", looks("names", "ada"))
     assert f"\n{MANY}\t" in looks("amounts", "7")  # not rounded
     assert looks("amounts", "8").startswith("the row does not exist")
 
@@ -251,14 +205,6 @@ def test_a_wrong_key_gets_the_reason_as_text(looks: Callable[..., str]) -> None:
     assert looks("amounts", "7", partition="99").startswith("400: store 'amounts' has no")
 
 
-@pytest.fixture
-def plants(page: Page, shop: Shop) -> Iterator[Callable[[int], None]]:
-    """Has one more instance tell that it restores; it is gone afterwards."""
-    yield lambda remaining: shop.plant(planted(remaining))
-    shop.plant(None)
-    expect(page.locator("#tasks tbody tr")).to_have_count(9)
-
-
 def test_what_others_tell_is_text_and_a_restore_is_seen(
     page: Page, plants: Callable[[int], None]
 ) -> None:
@@ -269,32 +215,95 @@ def test_what_others_tell_is_text_and_a_restore_is_seen(
     expect(page.locator("#lag span").nth(1)).to_have_text("not known of 2 tasks")
     plants(3_000)
     row = page.locator("#tasks tbody tr", has_text=f"0_{PARTITIONS}")
-    stage = row.locator("td").nth(1)
+    stage = row.locator("td").first
     expect(stage).to_contain_text("3,000 left")
     plants(3_000)  # a look of the page after the first, so that there is a time to divide by
-    expect(stage).to_have_text(re.compile(r"^restoring3,000 left[\d.,]+/s, \d+ s$"))
+    expect(stage).to_have_text(re.compile(r"^restoring3,000 left[\d.,]+/s, \d+ seconds?$"))
+    expect(page.locator("#restore p")).to_have_text(
+        re.compile(
+            r"^1 task of 12 restoring: 3,000 records left, [\d.,]+ per second, about \d+ seconds?$"
+        )
+    )
+    bar = page.locator("#restore progress")
+    assert bar.evaluate("one => one.value") == pytest.approx(2 / 3)
     assert row.locator("progress").evaluate("one => one.value") == pytest.approx(2 / 3)
     expect(page.locator("#picture .told").first).to_contain_text("no owner")
     expect(page.locator("#picture .frame.bad")).to_have_count(1)
-    assert cells(page, "tasks", "0_4")[1::3] == ["no owner", "–"]
-    assert "10.0.0.9:8080, 17" in cells(page, "tasks", "0_0")[5].splitlines()
-    strange = page.locator("#instances tbody tr", has_text="10.0.0.9:8080").locator("td")
+    _, stage_4, *_, held_back, owner, _ = cells(page, "tasks", "0_4")
+    assert (stage_4, held_back, owner) == ("no owner", "–\nno instance has the task", "–")
+    assert "10.0.0.9:8080, 17" in cells(page, "tasks", "0_0")[6].splitlines()
+    strange = page.locator("#instances tbody tr", has_text="10.0.0.9:8080").locator("th, td")
     assert strange.all_inner_texts()[1:3] == [STRANGER, "<script>document.title=1</script>"]
     assert page.locator("img").count() == 0
     expect(page).to_have_title("shop · running")
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-def test_on_a_phone_nothing_is_wider_than_the_screen(opens: Opens, colours: str) -> None:
-    page = opens(viewport={"width": 390, "height": 844}, color_scheme=colours)
-    expect(page.locator("#picture svg")).to_be_visible()
-    page.select_option("#store", "sales")
-    page.fill("#key", "tea")
-    page.click("#look button")
-    expect(page.locator("#found table")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert ground == {"light": "rgb(245, 247, 249)", "dark": "rgb(16, 21, 27)"}[colours]
+def test_an_operator_has_its_records_per_second(page: Page, shop: Shop) -> None:
+    operators = page.locator("#operators tbody tr")
+    expect(operators.first).to_be_visible()
+    for number in range(9):
+        shop.order(f"customer-{number}", "salt", DAY_MS + 90)
+    unpacked = page.locator("#operators tbody tr", has_text="unpacked").locator("td").nth(2)
+    expect(unpacked).to_have_text(re.compile(r"^[1-9][\d.,]*|0\.\d$"))
+    expect(
+        page.locator("#picture .rate", has_text=re.compile(r"^[\d.,]+/s$")).first
+    ).to_be_visible()
+
+
+def test_the_newest_records_of_a_topic_are_decoded(page: Page) -> None:
+    offered = page.locator("#topic option").all_inner_texts()
+    assert {"orders (input)", "sold (output)", "dead (dead letters)"} <= {*offered}
+    assert any(one.endswith("-by-product-repartition (repartition)") for one in offered)
+    assert any(one.endswith("-sales-changelog (changelog)") for one in offered)
+    page.select_option("#topic", "orders")
+    page.fill("#count", "3")
+    page.click("#browse button")
+    rows = page.locator("#read tbody tr")
+    expect(rows).to_have_count(3)
+    time, place, key, value = rows.first.locator("th, td").all_inner_texts()
+    assert re.fullmatch(r"\d\d years ago", time)
+    assert re.fullmatch(r"\d, \d+", place)
+    assert re.fullmatch(r"customer-\d+", key)
+    assert value in ("tea", "salt")
+    assert rows.first.locator("time").get_attribute("title") is not None
+
+
+def test_a_dead_letter_is_shown_with_its_error(page: Page) -> None:
+    page.click("#letters button")
+    row = page.locator("#failed tbody tr")
+    expect(row).to_have_count(1)
+    expect(row.locator("td").nth(1)).to_have_text("ada")
+    expect(row.locator("td").nth(2)).to_have_text("broken")
+    error = row.locator("td").nth(3)
+    expect(error).to_contain_text("builtins.ValueError")
+    expect(error).to_contain_text("it fell off the shelf")
+    expect(error).to_contain_text(re.compile(r"of orders-\d at offset \d+"))
+    error.locator("summary").click()
+    expect(error.locator("pre")).to_contain_text("in broken")
+
+
+OLDER = """([before, value]) => {
+  const name = "logstate hour " + location.pathname;
+  const kept = JSON.parse(sessionStorage.getItem(name));
+  kept.points.unshift({...kept.points[0], at: kept.points[0].at - before, records: value});
+  sessionStorage.setItem(name, JSON.stringify(kept));
+}"""
+
+
+def test_figures_of_the_last_hour_outlive_a_reload(opens: Opens) -> None:
+    page = opens()
+    line = page.locator("#records .hour svg")
+    expect(line).to_have_attribute("aria-label", re.compile(r"^Records/s.* over the last \d+ sec"))
+    page.evaluate(OLDER, [180, 777])  # points of ten seconds
+    page.reload()
+    label = re.compile(r"^Records/s over the last 30 minutes: at least [\d.,]+, at most 777$")
+    expect(line).to_have_attribute("aria-label", label)
+    page.evaluate(OLDER, [360, 999])  # more than an hour ago
+    page.reload()
+    expect(line).to_have_attribute("aria-label", label)
+    page.evaluate("sessionStorage.setItem('logstate hour /', '{')")
+    page.reload()
+    expect(page.locator("#records b")).to_have_text(re.compile(r"\d"))
 
 
 def test_a_page_that_nobody_sees_asks_nothing(opens: Opens) -> None:

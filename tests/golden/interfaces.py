@@ -24,7 +24,8 @@ from tests.unit.logstate.plans import plan_of
 FOLDER = Path(__file__).with_name("files")
 _SECOND = timedelta(seconds=1)
 _PATHS = (
-    *("/live", "/ready", "/status", "/stores", "/topology"),
+    *("/live", "/ready", "/status", "/stores", "/topology", "/topology?as=json"),
+    *("/topics", "/topics/in?limit=2", "/topics/other"),
     *("/stores/counts/k3", "/stores/per-10s/k3", "/stores/per-10s/k3?start=0", "/stores/names/k1"),
     *("/stores/counts?limit=2", "/stores/per-10s?limit=30", "/stores/counts?lower=x"),
     *("/stores/counts/none", "/stores/other/k1", "/stores/counts/k1?color=red"),
@@ -49,6 +50,7 @@ def http_fields() -> dict[str, Any]:
     ):
         until(app, shared(app, 1))
         caught_up(app, cluster)
+        until(app, lambda: bool(app.all_instances()[0].figures.read))
         limits = {"trust_env": False, "timeout": patience.PATIENCE_S}
         with httpx.Client(base_url=app.all_instances()[0].host, **limits) as client:
             for path in _PATHS:

@@ -165,6 +165,10 @@ class ProcessorNode(Node, ABC):
 
     #: what kind of edge its output is
     has_table_edge: ClassVar[bool] = False
+    #: it forwards one record for each that it receives, as `record_counts` assumes
+    forwards_each: ClassVar[bool] = False
+    #: a record that it forwards may go to some of its children only
+    chooses_children: ClassVar[bool] = False
 
     @property
     def operation(self) -> str | None:

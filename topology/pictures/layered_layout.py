@@ -4,7 +4,8 @@ The usual steps, each in its simplest form that looks good for some dozens of bo
 layer below the lowest of its predecessors; an edge over several layers gets a bend in each of them,
 which takes space like a thin box; boxes of a layer are ordered by the mean position of their
 adjacent boxes, in sweeps down and up, and the order with the fewest crossings is kept; then every
-box moves as near to the middle of its adjacent boxes as its layer's order allows.
+box moves as near to the middle of its adjacent boxes as its layer's order allows. With a maximum
+width, a layer whose boxes are wider together becomes several layers, one below the other.
 
 The graph must have no cycle. The same input gives the same picture, to the last digit.
 """
@@ -69,11 +70,17 @@ def layered(
     *,
     gap_x: float,
     gap_y: float,
+    max_width: float | None = None,
 ) -> Layout:
-    """Place the boxes; ``gap_x`` and ``gap_y`` are the least distances between them."""
+    """Place the boxes; ``gap_x`` and ``gap_y`` are the least distances between them.
+
+    A box, or bends next to a box, can be wider than ``max_width``; then the result is wider too.
+    """
     if not boxes:
         return Layout({}, [[] for _ in edges], 0.0, 0.0)
     layers_of = _layers(boxes, edges)
+    if max_width is not None:
+        layers_of = _split(layers_of, boxes, gap_x, max_width)
     sizes = dict(boxes)
     chains: list[list[str]] = []
     links: list[_Link] = []
@@ -89,7 +96,7 @@ def layered(
     for name in sizes:
         rows[layers_of[name]].append(name)
     rows = _with_few_crossings(rows, links)
-    x_of = _horizontal(rows, links, sizes, gap_x)
+    x_of = _horizontal(rows, links, sizes, gap_x, max_width)
     y_of, height = _vertical(rows, sizes, gap_y)
     left = min(x_of[name] - sizes[name].width / 2 for name in sizes)
     right = max(x_of[name] + sizes[name].width / 2 for name in sizes)
@@ -124,6 +131,23 @@ def _layers(boxes: Mapping[str, Box], edges: Sequence[Edge]) -> dict[str, int]:
         if box.at_bottom and name not in starts:
             layers[name] = last
     return layers
+
+
+def _split(
+    layers_of: Mapping[str, int], boxes: Mapping[str, Box], gap: float, max_width: float
+) -> dict[str, int]:
+    """Return layers whose boxes fit into the width; boxes of one layer are not linked."""
+    found: dict[str, int] = {}
+    layer = 0
+    for number in range(max(layers_of.values()) + 1):
+        used = 0.0
+        for name in (name for name in boxes if layers_of[name] == number):
+            wider = boxes[name].width + (used + gap if used else 0.0)
+            if used and wider > max_width:
+                layer, wider = layer + 1, boxes[name].width
+            found[name], used = layer, wider
+        layer += 1
+    return found
 
 
 def _links(edge: Edge, chain: Sequence[str], sizes: Mapping[str, Box]) -> list[_Link]:
@@ -183,6 +207,7 @@ def _horizontal(
     links: Sequence[_Link],
     sizes: Mapping[str, Box],
     gap: float,
+    max_width: float | None,
 ) -> dict[str, float]:
     """Centers, in each row in order and never closer than the gap."""
     targets_from_above: dict[str, list[tuple[str, float]]] = {}
@@ -193,7 +218,7 @@ def _horizontal(
         targets_from_below.setdefault(link.above, []).append((link.below, -shift))
     x_of: dict[str, float] = {}
     for row in rows:
-        x_of |= _spread(row, dict.fromkeys(row, 0.0), sizes, gap)
+        x_of |= _spread(row, dict.fromkeys(row, 0.0), sizes, gap, max_width)
     for sweep in range(2 * _SWEEPS + 1):
         goes_down = sweep % 2 == 0
         targets = targets_from_above if goes_down else targets_from_below
@@ -205,17 +230,22 @@ def _horizontal(
                 )
                 for name in row
             }
-            x_of |= _spread(row, wanted, sizes, gap)
+            x_of |= _spread(row, wanted, sizes, gap, max_width)
     return x_of
 
 
 def _spread(
-    row: Sequence[str], wanted: Mapping[str, float], sizes: Mapping[str, Box], gap: float
+    row: Sequence[str],
+    wanted: Mapping[str, float],
+    sizes: Mapping[str, Box],
+    gap: float,
+    max_width: float | None,
 ) -> dict[str, float]:
     """The positions nearest to the wanted ones (least squares) that keep order and distance.
 
     Less the space that all boxes to the left need, positions may only rise from left to right: so
-    adjacent boxes that would fall are united and share the mean of their wanted positions.
+    adjacent boxes that would fall are united and share the mean of their wanted positions. With a
+    maximum width, around 0, those outside of it move to its sides; a wider row is in its middle.
     """
     offsets = [0.0]
     for before, name in pairwise(row):
@@ -228,6 +258,12 @@ def _spread(
             total, count = total + earlier_total, count + earlier_count
         groups.append((total, count))
     means = [total / count for total, count in groups for _ in range(count)]
+    if max_width is not None:
+        least = (sizes[row[0]].width - max_width) / 2
+        most = (max_width - sizes[row[-1]].width) / 2 - offsets[-1]
+        if most < least:
+            least = most = (least + most) / 2
+        means = [min(max(mean, least), most) for mean in means]
     return {name: mean + offset for name, mean, offset in zip(row, means, offsets, strict=True)}
 
 

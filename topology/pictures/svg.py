@@ -5,7 +5,8 @@ runs each) and out of them again. An operator's stores are written below its nam
 leads back up, as in a foreign-key join, the line goes around on the right.
 
 Two levels of one layout (`layered_layout`): the operators inside each frame, then the frames among
-the topics.
+the topics. For a narrow screen, boxes that do not fit next to each other are placed below each
+other, and long names are abbreviated in the middle; an element's title has the name in full.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _LINE = 17.0
 _PADDING = 16.0
 _TITLE = 22.0
 _GAP = 24.0
+#: between boxes of a picture with a maximum width
+_SMALL_GAP = 12.0
 _STYLE = """
     text { font: FONT; fill: #1c2733; }
     .title { fill: #5b6875; paint-order: stroke; stroke: #f6f8fa; stroke-width: 5px; }
@@ -51,10 +54,36 @@ _ARROW = (
 )
 
 
+class _Size(NamedTuple):
+    """The space for boxes that are next to each other, and for a text in one of them."""
+
+    gap: float = _GAP
+    #: of all frames and topics; None: not limited
+    width: float | None = None
+
+    @property
+    def of_frame(self) -> float | None:
+        """The width for operators in a frame."""
+        return None if self.width is None else self.width - 2 * _PADDING
+
+    def fitting(self, text: str) -> str:
+        """Return a text that fits into a box, without its middle if it is too long.
+
+        >>> _Size(width=200.0).fitting("KSTREAM-AGGREGATE-0000000003")
+        'KSTREAM-A…0000003'
+        """
+        if self.of_frame is None:
+            return text
+        most = max(5, int((self.of_frame - 2 * _PADDING) / _CHARACTER))
+        kept = (most - 1) // 2
+        return text if len(text) <= most else f"{text[: most - 1 - kept]}…{text[-kept:]}"
+
+
 class _Frame(NamedTuple):
     """A part with its operators placed; ``at`` is the frame's top left corner in the picture."""
 
     part: Part
+    size: _Size
     layout: Layout
     edges: list[Edge]
     width: float
@@ -70,17 +99,23 @@ class _Frame(NamedTuple):
         return at[0] + left + point[0], at[1] + _TITLE + _PADDING + point[1]
 
 
-def svg_of(description: Description, internal_topics: Collection[str]) -> str:
-    """The picture; ``internal_topics`` are drawn as such."""
+def svg_of(
+    description: Description, internal_topics: Collection[str], *, max_width: int | None = None
+) -> str:
+    """The picture; ``internal_topics`` are drawn as such. ``max_width``: in units of its fonts."""
+    size = _Size() if max_width is None else _Size(_SMALL_GAP, max_width - 2 * _PADDING)
     parts = parts_of(description)
-    frames = {f"part {part.id}": _frame(part) for part in parts}
+    frames = {f"part {part.id}": _frame(part, size) for part in parts}
     topics = {f"topic {topic}": topic for topic in topics_of(parts)}
     boxes = {name: Box(frame.width, frame.height) for name, frame in frames.items()}
-    boxes |= {name: Box(_text_width(topic) + _GAP, 28.0) for name, topic in topics.items()}
+    boxes |= {
+        name: Box(_text_width(size.fitting(topic)) + _GAP, 28.0) for name, topic in topics.items()
+    }
     flows = _flows(frames)
     back = _leading_back([(flow.edge.start, flow.edge.end) for flow in flows], list(boxes))
     forward = [flow for number, flow in enumerate(flows) if number not in back]
-    layout = layered(boxes, [flow.edge for flow in forward], gap_x=_GAP, gap_y=2 * _GAP)
+    edges = [flow.edge for flow in forward]
+    layout = layered(boxes, edges, gap_x=size.gap, gap_y=2 * _GAP, max_width=size.width)
     corners = {
         name: (
             layout.centers[name][0] - frame.width / 2,
@@ -104,7 +139,7 @@ def svg_of(description: Description, internal_topics: Collection[str]) -> str:
         shapes += [_title_shape(frame, corners[name]), *_operator_shapes(frame, corners[name])]
     for name, topic in topics.items():
         is_internal = topic in internal_topics or topic.startswith("chosen ")
-        shapes.append(_topic_shape(topic, layout.centers[name], is_internal=is_internal))
+        shapes.append(_topic_shape(topic, layout.centers[name], size, is_internal=is_internal))
     return _document(shapes, channel, layout.height)
 
 
@@ -115,20 +150,26 @@ class _Flow(NamedTuple):
     node: str
 
 
-def _frame(part: Part) -> _Frame:
+def _frame(part: Part, size: _Size) -> _Frame:
     nodes = nodes_of(part)
     boxes = {
         node.name: Box(
-            _operator_width(node),
+            _operator_width(node, size),
             _operator_height(node),
             at_bottom=node.kind == "sink",
         )
         for node in nodes
     }
     edges = [Edge(node.name, below) for node in nodes for below in node.successors]
-    layout = layered(boxes, edges, gap_x=_GAP, gap_y=_GAP)
+    layout = layered(boxes, edges, gap_x=size.gap, gap_y=_GAP, max_width=size.of_frame)
     width = max(layout.width, _text_width(title_of(part))) + 2 * _PADDING
-    return _Frame(part, layout, edges, width, layout.height + 2 * _PADDING + _TITLE)
+    return _Frame(part, size, layout, edges, width, layout.height + 2 * _PADDING + _TITLE)
+
+
+def _operator_width(node: NodeDescription, size: _Size) -> float:
+    stores = (_text_width(size.fitting(store)) + 16 for store in node.stores)
+    texts = (_text_width(size.fitting(line)) for line in lines_of(node))
+    return max(*texts, *stores, 0.0) + _PADDING
 
 
 def _flows(frames: dict[str, _Frame]) -> list[_Flow]:
@@ -275,35 +316,32 @@ def _operator_shapes(frame: _Frame, corner: Point) -> list[str]:
         start = (x, y + _height(frame, edge.start) / 2)
         lines.append(_curve([start, *shifted, (end_x, end_y - _height(frame, edge.end) / 2)]))
     nodes = nodes_of(frame.part)
-    return lines + [_operator_shape(node, frame.inside(node.name, corner)) for node in nodes]
+    return lines + [
+        _operator_shape(node, frame.inside(node.name, corner), frame.size) for node in nodes
+    ]
 
 
-def _operator_shape(node: NodeDescription, center: Point) -> str:
-    lines, stores = [escape(line) for line in lines_of(node)], node.stores
-    width, height = _operator_width(node), _operator_height(node)
+def _operator_shape(node: NodeDescription, center: Point, size: _Size) -> str:
+    lines, stores = lines_of(node), node.stores
+    width, height = _operator_width(node, size), _operator_height(node)
     x, y = center[0] - width / 2, center[1] - height / 2
     kind = "operator" if node.kind == "processor" else "end"
     text = (
-        f'<g><title>{node.kind} {" ".join(lines)}</title><rect class="{kind}" rx="3"'
+        f'<g><title>{node.kind} {escape(" ".join(lines))}</title><rect class="{kind}" rx="3"'
         f" {_rectangle(x, y, width, height)}/>"
     )
     for number, line in enumerate(lines):
         text += (
             f'<text text-anchor="middle" x="{_number(center[0])}"'
-            f' y="{_number(y + 17 + _LINE * number)}">{line}</text>'
+            f' y="{_number(y + 17 + _LINE * number)}">{escape(size.fitting(line))}</text>'
         )
-    for number, store in enumerate(stores, len(lines)):
+    for number, store in enumerate(map(size.fitting, stores), len(lines)):
         left = center[0] - (_text_width(store) + 16) / 2
         base = y + 17 + _LINE * number
         text += _cylinder(left, base - 9) + (
             f'<text class="store" x="{_number(left + 16)}" y="{_number(base)}">{store}</text>'
         )
     return text + "</g>"
-
-
-def _operator_width(node: NodeDescription) -> float:
-    texts = [_text_width(line) for line in lines_of(node)]
-    return max(*texts, *(_text_width(store) + 16 for store in node.stores), 0.0) + _PADDING
 
 
 def _operator_height(node: NodeDescription) -> float:
@@ -317,12 +355,12 @@ def _cylinder(x: float, y: float) -> str:
     )
 
 
-def _topic_shape(topic: str, center: Point, *, is_internal: bool) -> str:
-    width = _text_width(topic) + _GAP
+def _topic_shape(topic: str, center: Point, size: _Size, *, is_internal: bool) -> str:
+    width = _text_width(size.fitting(topic)) + _GAP
     kind = "topic internal" if is_internal else "topic"
-    written = escape(topic)  # a pattern of topics may hold anything
+    written = escape(size.fitting(topic))  # a pattern of topics may hold anything
     return (
-        f'<g><title>topic {written}</title><rect class="{kind}" rx="14"'
+        f'<g><title>topic {escape(topic)}</title><rect class="{kind}" rx="14"'
         f" {_rectangle(center[0] - width / 2, center[1] - 14, width, 28)}/>"
         f'<text text-anchor="middle" x="{_number(center[0])}" y="{_number(center[1] + 4)}">'
         f"{written}</text></g>"

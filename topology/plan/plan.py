@@ -131,7 +131,7 @@ class Topology:
 
         return mermaid_of(self._description, self._internal_names())
 
-    def to_svg(self) -> str:
+    def to_svg(self, *, max_width: int | None = None) -> str:
         """The topology as a picture in one self-contained SVG document.
 
         >>> from logstate import StreamsBuilder
@@ -142,6 +142,12 @@ class Topology:
 
         The same graph always gives the same bytes. Notebooks show it for a topology by itself.
 
+        Args:
+            max_width: draw it for a narrow screen, at most about so many pixels wide. Boxes are
+                placed below each other instead of next to each other, and long names are
+                abbreviated; the tooltips have them in full. Lines that pass many boxes can make
+                the picture wider.
+
         Returns:
             Sub-topologies as frames between their topics; stores below the operators that use them.
 
@@ -149,7 +155,7 @@ class Topology:
         """
         from logstate.topology.pictures.svg import svg_of
 
-        return svg_of(self._description, self._internal_names())
+        return svg_of(self._description, self._internal_names(), max_width=max_width)
 
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None

@@ -29,6 +29,10 @@ class TaskReport:
     silence_ms: float = 0.0
     #: input records that the rows lack; None: unknown
     rows_lag: int | None = None
+    #: the largest timestamp that it has processed; None before its first record
+    stream_time_ms: int | None = None
+    #: empty input partitions that the buffered records of others wait for
+    waits_for: tuple[str, ...] = ()
 
     def later(self, ms: float) -> TaskReport:
         """Return the report as it is after a while without another one."""

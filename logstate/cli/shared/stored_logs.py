@@ -14,14 +14,14 @@ from logstate.changelog.commit_of_task import clock_of_store, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key
 from logstate.changelog.cuts.source_topic_records import as_stored
 from logstate.changelog.stores.kinds import kind_of
-from logstate.contracts.changelog_keys import PLAIN, WINDOWED, KeyLayout, history_ms_of
+from logstate.contracts.changelog_keys import history_ms_of
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
 from logstate.contracts.topic_names import cuts_topic
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, latest_values, log_bounds, log_topics
 from logstate.kafka.log_reader import read_partition as read_log
-from logstate.serdes.described import Description
+from logstate.topics.displayed_records import StoredLog, log_of_entry
 from logstate.topics.manifest_changes import Entry, Manifest
 from logstate.topics.manifest_log import decoded
 
@@ -34,19 +34,6 @@ class Stored(NamedTuple):
     application_id: str
     manifest: Manifest
     cuts: Mapping[bytes, bytes]
-
-
-class StoredLog(NamedTuple):
-    """The changelog of a store."""
-
-    name: str
-    entry: Entry
-    topic: str
-    partitions: int
-    layout: KeyLayout
-    key: Description | None
-    value: Description | None
-    window_size_ms: int | None
 
 
 class LogAtCut(NamedTuple):
@@ -101,20 +88,6 @@ def stored_log(settings: Settings, stored: Stored, store: str) -> StoredLog:
             " of its cut mean nothing in it. Start the application, and try again"
         )
     return log_of_entry(store, entry, topic, found.partitions)
-
-
-def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> StoredLog:
-    """Return a changelog as its entry in the manifest describes it."""
-    key, size_ms = entry.get("key"), entry.get("window_size_ms")
-    kind = kind_of(entry)
-    layout = PLAIN if kind.is_internal else kind.layout_of(key)
-    if key is not None and key.get("format") in WINDOWED:
-        size_ms = key.get("window_size_ms") or size_ms
-        key = key["inner"]
-    value = entry.get("value")
-    if kind.is_internal:
-        key = value = None
-    return StoredLog(name, entry, topic, partitions, layout, key, value, size_ms)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -9,17 +9,10 @@ from rich.table import Table
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
 from logstate.cli.shared.printing import print_json, print_table, print_text
-from logstate.cli.shared.shown_records import (
-    DisplayedRecord,
-    RecordReader,
-    date_of,
-    in_words,
-    window_in_words,
-)
+from logstate.cli.shared.shown_records import date_of, in_words, window_in_words
 from logstate.cli.shared.stored_logs import (
     LogAtCut,
     Stored,
-    StoredLog,
     logs_at_cut,
     rows_of_key,
     stored_by,
@@ -28,6 +21,7 @@ from logstate.cli.shared.stored_logs import (
 from logstate.cli.shared.stored_state import client_settings, registry_settings
 from logstate.contracts.partitioner import partition_of
 from logstate.serdes.described_keys import LookupKey, lookup_key
+from logstate.topics.displayed_records import DisplayedRecord, RecordReader, StoredLog
 
 #: exit status if the store has no row for the key
 NO_ROW = 6

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -20,26 +21,25 @@ from logstate.cli.shared.options import (
     Registry,
 )
 from logstate.cli.shared.printing import fail, print_json, print_text
-from logstate.cli.shared.shown_records import (
-    DisplayedRecord,
-    RecordReader,
-    date_of,
-    in_words,
-    window_in_words,
-)
-from logstate.cli.shared.stored_logs import Stored, log_of_entry, stored_by, stored_log, suggestion
+from logstate.cli.shared.shown_records import date_of, in_words, window_in_words
+from logstate.cli.shared.stored_logs import Stored, stored_by, stored_log, suggestion
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
 from logstate.cli.shared.time_limit import time_limit
 from logstate.cli.shared.topic_formats import serdes_in
 from logstate.contracts.clients import LogConsumer
 from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics, read_partition
+from logstate.kafka.log_reader import log_bounds, log_topics, read_partition
+from logstate.topics.displayed_records import (
+    DisplayedRecord,
+    RecordReader,
+    newest_records,
+    place_in_time,
+    reader_of_topic,
+)
 
 #: number of records without --limit and --from-beginning
 _LIMIT = 10
-#: number of offsets read first: transaction markers and gaps among them are not records
-_LEAST_SPAN = 64
 _BATCH = 1_000
 _POLL_S = 0.2
 
@@ -90,7 +90,8 @@ def tail(
         found = _merged(_read(settings, tp, one.start, ends[tp]) for tp, one in bounds.items())
         shown = _print(found, wanted.reader, show, limit)
     else:
-        newest = _newest(settings, bounds, limit or _LIMIT)
+        readable = {tp: (one.start, ends[tp]) for tp, one in bounds.items()}
+        newest = newest_records(readable, limit or _LIMIT, partial(_read_all, settings))
         shown = _print(newest, wanted.reader, show, None)
     left = None if limit is None else limit - shown
     if follow and left != 0:
@@ -182,12 +183,7 @@ def _topic_of(
         f" has {', '.join(sorted(stores)) or 'none'}"
     )
     partitions = _partitions(settings, name, hint)
-    for store, entry in stores.items():
-        if entry["changelog_topic"] == name:
-            log = log_of_entry(store, entry, name, partitions)
-            return _Wanted(name, partitions, RecordReader(log, log.key, log.value, registry))
-    formats: Mapping[str, Any] = between.get(name) or written.get(name, {})
-    reader = RecordReader(None, formats.get("key"), formats.get("value"), registry)
+    reader = reader_of_topic(stored.manifest, name, partitions, registry)
     return _Wanted(name, partitions, reader)
 
 
@@ -208,30 +204,16 @@ def _read(
     return itertools.chain.from_iterable(batches)
 
 
-def _newest(
-    settings: Settings, bounds: Mapping[TopicPartition, LogBounds], limit: int
-) -> list[FetchedRecord]:
-    """Return the last records of all partitions, by their times."""
-    found: list[FetchedRecord] = []
-    for partition, one in bounds.items():
-        span, last = max(_LEAST_SPAN, 2 * limit), list[FetchedRecord]()
-        while True:
-            start = max(one.start, one.stable_end - span)
-            last = list(_read(settings, partition, start, one.stable_end))
-            if len(last) >= limit or start == one.start:
-                break
-            span *= 8
-        found += last[-limit:]
-    return sorted(found, key=_place)[-limit:]
+def _read_all(
+    settings: Settings, ranges: Mapping[TopicPartition, tuple[int, int]]
+) -> Iterator[FetchedRecord]:
+    for partition, (start, end) in ranges.items():
+        yield from _read(settings, partition, start, end)
 
 
 def _merged(parts: Iterable[Iterator[FetchedRecord]]) -> Iterator[FetchedRecord]:
     """Merge the partitions by time, as far as each is in the order of its times."""
-    return heapq.merge(*parts, key=_place)
-
-
-def _place(record: FetchedRecord) -> tuple[int, int, int]:
-    return record.timestamp()[1], record.partition() or 0, record.offset() or 0
+    return heapq.merge(*parts, key=place_in_time)
 
 
 def _followed(

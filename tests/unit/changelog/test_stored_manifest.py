@@ -21,11 +21,11 @@ from logstate.changelog.stored_manifest import (
     decode_manifest,
     topics_of_others,
 )
-from logstate.cli.shared.stored_logs import log_of_entry
 from logstate.contracts.clients import run_steps
 from logstate.contracts.compatibility import NOTHING_DECIDED
 from logstate.contracts.errors import ConfigError, LogstateError, RestoreError
 from logstate.testing import FakeCluster
+from logstate.topics.displayed_records import log_of_entry
 from logstate.topics.manifest import content, manifest
 from logstate.topics.store_moves import planned
 from logstate.topics.upgrade import accepted, check_unmarked, logged_as_stored

@@ -57,6 +57,7 @@ class BranchNode(ProcessorNode):
     """Branches in the order of their declaration; without a default the rest is dropped."""
 
     passes_on = True
+    chooses_children = True
 
     #: (predicate, child's name), filled while the branches are declared
     branches: list[tuple[Callable[[Any, Any], Any], str]] = field(default_factory=list, init=False)

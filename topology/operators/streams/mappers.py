@@ -18,6 +18,8 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 class MapNode(ProcessorNode):
     """The mapper returns ``(key, value)``."""
 
+    forwards_each = True
+
     mapper: Callable[[Any, Any], Any]
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
@@ -35,6 +37,8 @@ class MapNode(ProcessorNode):
 
 class MapValuesNode(ProcessorNode):
     """The mapper sees null values too."""
+
+    forwards_each = True
 
     mapper: Callable[[Any, Any], Any]
 
@@ -57,6 +61,8 @@ class MapValuesNode(ProcessorNode):
 
 class SelectKeyNode(ProcessorNode):
     """The mapper returns the new key."""
+
+    forwards_each = True
 
     mapper: Callable[[Any, Any], Any]
 

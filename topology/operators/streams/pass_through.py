@@ -19,6 +19,8 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 class PassThroughNode(ProcessorNode):
     """Has no runtime cost: its closure is that of its children."""
 
+    forwards_each = True
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         return forward
 
@@ -27,6 +29,7 @@ class PeekNode(ProcessorNode):
     """Calls the action, then passes the record on (foreach simply has no children)."""
 
     passes_on = True
+    forwards_each = True
 
     action: Callable[[Any, Any], Any]
 

@@ -73,6 +73,8 @@ class ConnectedStores:
 class ProcessNode(ProcessorNode):
     """``keeps_key``: process_values, whose results must have the key of their input."""
 
+    chooses_children = True
+
     supplier: Callable[[], Processor[Any, Any, Any, Any]]
     connections: ConnectedStores
     keeps_key: bool = False

@@ -32,6 +32,8 @@ class ToChangeStreamNode(ProcessorNode):
 class ToStreamNode(ProcessorNode):
     """Forwards the new value of every change."""
 
+    forwards_each = True
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool

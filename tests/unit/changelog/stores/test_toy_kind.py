@@ -17,12 +17,12 @@ from logstate.changelog.reading.blocks import block_of
 from logstate.changelog.reading.tables import StoreTable, record_batch
 from logstate.changelog.store_fingerprint import fingerprint
 from logstate.changelog.stores.kinds import KINDS, build_store, register
-from logstate.cli.shared.shown_records import RecordReader
-from logstate.cli.shared.stored_logs import log_of_entry, newest_of_key
+from logstate.cli.shared.stored_logs import newest_of_key
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.described_keys import lookup_key
 from logstate.testing import FakeCluster
+from logstate.topics.displayed_records import RecordReader, log_of_entry
 from tests.patience import PATIENCE_S, until
 from tests.unhurried import unhurried
 from tests.unit.changelog.stores.toy_kind import LARGEST, largest_values

@@ -24,16 +24,24 @@ def one_worker(processed: int) -> Metrics:
 
 def test_figures_are_sums_over_tasks_and_topics() -> None:
     assert figures_of(Metrics()) == InstanceMetrics()
-    assert figures_of(one_worker(10)) == InstanceMetrics(11, 2, 3, 4, 0.25)
+    read = {"between": 1, "in": 10}
+    assert figures_of(one_worker(10)) == InstanceMetrics(11, 2, 3, 4, 0.25, read=read)
+
+
+def test_very_many_topics_are_not_counted_one_by_one() -> None:
+    metrics = Metrics()
+    for number in range(201):
+        metrics.counter(catalogue.RECORDS_PRODUCED, task="0_0", topic=f"t{number}").add(1)
+    assert figures_of(metrics).written == {}
 
 
 def test_figures_of_processes_are_summed_up_and_those_of_a_dead_one_stay() -> None:
     merged = MergedMetrics()
     merged.update(0, measured(one_worker(10)))
     merged.update(1, measured(one_worker(20)))
-    assert figures_of(merged) == InstanceMetrics(32, 4, 6, 8, 0.5)
+    assert figures_of(merged) == InstanceMetrics(32, 4, 6, 8, 0.5, read={"between": 2, "in": 30})
     merged.ended(1)
-    assert figures_of(merged) == InstanceMetrics(32, 4, 6, 8, 0.5)
+    assert figures_of(merged) == InstanceMetrics(32, 4, 6, 8, 0.5, read={"between": 2, "in": 30})
 
 
 def test_figures_are_summed_up_now_and_then() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from logstate.cli.shared.stored_logs import log_of_entry, newest_of_key
+from logstate.cli.shared.stored_logs import newest_of_key
+from logstate.topics.displayed_records import log_of_entry
 
 
 @dataclass

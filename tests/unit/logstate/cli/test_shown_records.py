@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from logstate.cli.shared.shown_records import DisplayedRecord, RecordReader, in_words
-from logstate.cli.shared.stored_logs import log_of_entry
+from logstate.cli.shared.shown_records import in_words
+from logstate.topics.displayed_records import DisplayedRecord, RecordReader, log_of_entry
 
 
 @dataclass

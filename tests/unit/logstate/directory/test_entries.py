@@ -70,11 +70,11 @@ WHOLE = InstanceEntry(
     "http://a:1",
     3,
     1_000,
-    tasks={"0_1": TaskEntry(3, "running", True, 4, 5, {"in-1": 6})},
+    tasks={"0_1": TaskEntry(3, "running", True, 4, 5, {"in-1": 6}, 7, 8, 9, ("in-2",))},
     task_counts={0: 2},
     group_members=(MemberEntry("m", "s"),),
     standbys={"0_0": 7},
-    figures=InstanceMetrics(5, 4, 3, 2, 1.5),
+    figures=InstanceMetrics(5, 4, 3, 2, 1.5, {"in": 6}, {"out": 7}),
     rack="r",
     members=("t",),
 )

@@ -98,7 +98,7 @@ def test_another_form_of_the_topology_is_refused_with_those_that_there_are(
 ) -> None:
     answer = http.get("/topology?as=png", headers=TOKEN)
     assert answer.status_code == 400
-    assert answer.json()["error"] == "as must be one of text, svg, mermaid; got 'png'"
+    assert answer.json()["error"] == "as must be one of text, svg, mermaid, json; got 'png'"
 
 
 def test_status_has_what_every_instance_has_counted(http: httpx.Client) -> None:

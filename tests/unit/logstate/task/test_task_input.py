@@ -72,12 +72,17 @@ def test_a_limit_cuts_a_run_and_the_order_goes_on_where_it_was() -> None:
 
 def test_a_task_waits_for_a_partition_that_is_empty_and_not_at_its_end() -> None:
     bench = TaskBench(merged)
+    assert bench.task.awaited() == [], "nothing waits"
     bench.add("left", ("k", "l5", 5))
     assert bench.task.process(100) == 0
+    assert bench.task.awaited() == [TopicPartition("right", 0)]
     bench.add("right", ("k", "r3", 3))
+    assert bench.task.awaited() == []
     assert bench.task.process(100) == 1
     assert bench.take() == ["r3"]
+    assert bench.task.awaited() == [TopicPartition("right", 0)]
     bench.end("right")
+    assert bench.task.awaited() == []
     assert bench.task.process(100) == 1
     assert bench.take() == ["l5"]
 

@@ -138,3 +138,47 @@ def test_lines_do_not_cross_where_they_need_not() -> None:
 
 def test_an_empty_graph_has_no_size() -> None:
     assert placed({}, []) == Layout({}, [], 0.0, 0.0)
+
+
+def widths(svg: str) -> tuple[float, float]:
+    """Of the document, and of its widest box."""
+    root = ElementTree.fromstring(svg)
+    boxes = [one for one in root.iter("{http://www.w3.org/2000/svg}rect") if one.get("class")]
+    return float(root.attrib["width"]), max(float(one.attrib["width"]) for one in boxes)
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_a_picture_for_a_phone_is_narrow_and_has_the_names_in_its_titles(name: str) -> None:
+    topology = TOPOLOGIES[name]()
+    wide, narrow = topology.to_svg(), topology.to_svg(max_width=400)
+    width, widest = widths(narrow)
+    assert width < widths(wide)[0]
+    assert width <= 460, "lines around the boxes may need a little more"
+    assert widest <= 400 - 32
+    titles = re.compile(r"<title>.*?</title>")
+    assert sorted(titles.findall(narrow)) == sorted(titles.findall(wide))
+
+
+def test_a_long_name_is_abbreviated_in_the_middle() -> None:
+    builder = StreamsBuilder()
+    long = "a" * 40 + "-" + "b" * 40
+    builder.stream(long, key=str, value=str, name="source").to("out", name="sink")
+    narrow = builder.build().to_svg(max_width=300)
+    (shown,) = re.findall(r">(a+…b+)<", narrow)
+    assert 20 < len(shown) < 40
+    assert f"<title>topic {long}</title>" in narrow
+    assert widths(narrow)[0] <= 300
+
+
+@given(
+    widths_of=st.lists(st.integers(10, 120), min_size=1, max_size=12),
+    max_width=st.integers(120, 400),
+)
+def test_boxes_without_lines_fit_into_the_width(widths_of: list[int], max_width: int) -> None:
+    boxes = {str(number): Box(float(one), 20.0) for number, one in enumerate(widths_of)}
+    found = layered(boxes, [], gap_x=12.0, gap_y=12.0, max_width=float(max_width))
+    assert found.width <= max_width
+    places = sorted((x - boxes[name].width / 2, y, name) for name, (x, y) in found.centers.items())
+    for left, right in pairwise(places):
+        if left[1] == right[1]:
+            assert left[0] + boxes[left[2]].width + 12.0 <= right[0] + 1e-6
