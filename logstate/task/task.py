@@ -43,7 +43,7 @@ from logstate.contracts.records import (
 )
 from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
+from logstate.task.punctuation import PunctuationKind, Punctuations
 from logstate.task.queues import PartitionQueue, QueueOrder
 from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
@@ -172,10 +172,6 @@ class Task(TaskProgress):
         return self.punctuations.add(
             clock, interval_ms, guarded, now=now, start_ms=start_ms, name=name
         )
-
-    def repeat_timers(self, timers: Cancellable) -> None:
-        if self.punctuations.follows_timers:
-            cast("Punctuation", timers).is_to_be_repeated = True
 
     def request_commit(self) -> None:
         self.wants_commit = True
@@ -310,10 +306,6 @@ class Task(TaskProgress):
             if len(self.queues) == 1:
                 break  # no other partition can have become older
         return count
-
-    def interrupt(self) -> None:
-        """End ``process`` after the current record; from any thread, may come too late."""
-        self.punctuations.interrupt()
 
     def _next_queue(self) -> tuple[PartitionQueue | None, float]:
         """Return the queue to continue with, and the time at which another one is next."""

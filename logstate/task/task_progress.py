@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock, get_ident
-from typing import Any
+from typing import Any, cast
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
-from logstate.contracts.processing import CommitBuffered, FanOut
+from logstate.contracts.processing import Cancellable, CommitBuffered, FanOut
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
@@ -28,7 +28,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
-from logstate.task.punctuation import PunctuationKind, Punctuations
+from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label
 from logstate.topology.graph.sub_topology import SubTopology, writer_of
@@ -173,6 +173,14 @@ class TaskProgress:
         Raises the error if it is neither.
         """
         raise NotImplementedError
+
+    def interrupt(self) -> None:
+        """End ``process`` after the current record; from any thread, may come too late."""
+        self.punctuations.interrupt()
+
+    def repeat_timers(self, timers: Cancellable) -> None:
+        if self.punctuations.follows_timers:
+            cast("Punctuation", timers).is_to_be_repeated = True
 
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
         """Run due punctuations of one kind, or the one of that name; return how many ran.
