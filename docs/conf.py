@@ -40,7 +40,7 @@ myst_enable_extensions = ["deflist", "fieldlist"]
 # The extras of heavy libraries are not needed to build the pages.
 autodoc_mock_imports = ["pandas", "polars", "py4j", "pyarrow", "pyspark"]
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "inherited-members": True}
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88

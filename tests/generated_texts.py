@@ -3,8 +3,8 @@
     python -m tests.generated_texts    writes them anew, as `./dev fix` does
 
 The table of packages in ARCHITECTURE.md, the list of packages in pyproject.toml, what
-type checkers are shown of the facade's table, and the tables of docs/metrics.md and
-docs/settings.md.
+type checkers are shown of the facade's table, and the tables of docs/joins.md, docs/metrics.md
+and docs/settings.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import logstate
-from tests import architecture_page, metrics_page, settings_page
+from tests import architecture_page, joins_page, metrics_page, settings_page
 from tests.built_wheel import FOLDERS, ROOT
 
 
@@ -49,6 +49,7 @@ GENERATED: dict[str, Callable[[str], str]] = {
     "ARCHITECTURE.md": architecture_page.rendered,
     "pyproject.toml": packages,
     "logstate/__init__.py": facade,
+    "docs/joins.md": joins_page.rendered,
     "docs/metrics.md": metrics_page.rendered,
     "docs/settings.md": settings_page.rendered,
 }

@@ -1,7 +1,8 @@
 """The pages of the documentation as data: their blocks of code, links, anchors and purpose.
 
 What follows the language of a block says what becomes of it: ``no-run: reason`` for one that
-cannot run here, ``file: NAME`` for a file that the page's own test writes and runs.
+cannot run here; on the tutorial, ``file: NAME`` for a file, and ``run`` for commands that its test
+runs (``run: spark`` where Spark is installed).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ OTHERS = [
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 
-_MARKER = re.compile(r"(no-run|file): *(.+)")
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+
+_MARKER = re.compile(r"(no-run|file|run): *(.+)|(run)")
 _PARSER = MarkdownIt("commonmark").enable("table")
 
 
@@ -60,8 +63,8 @@ def blocks(page: Path) -> Iterator[Block]:
         elif token.type == "fence":
             language, _, rest = token.info.strip().partition(" ")
             marker = _MARKER.fullmatch(rest)
-            name, argument = marker.groups() if marker else (rest, "")
-            yield Block(place, language, name, argument, token.content)
+            name, argument, bare = marker.groups("") if marker else (rest, "", "")
+            yield Block(place, language, name or bare, argument, token.content)
 
 
 def links(page: Path) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,18 @@ import pytest
 import yaml
 
 from tests import shell_commands
-from tests.pages import OTHERS, ROOT, SITE, Block, anchors, blocks, links, name_of, purpose
+from tests.pages import (
+    OTHERS,
+    ROOT,
+    SITE,
+    TUTORIAL,
+    Block,
+    anchors,
+    blocks,
+    links,
+    name_of,
+    purpose,
+)
 
 #: languages of what a program prints, and of pictures made of characters
 OUTPUT = {"text"}
@@ -69,9 +80,10 @@ def problems(block: Block) -> Iterator[str]:
         checked = checks_of(block) if block.language == "python" else ()
         yield from (f"{block.place}: {problem}" for problem in checked)
         return
-    if block.marker not in {"", "file"}:
-        yield f"{block.place}: write `no-run: reason`, or `file: NAME`, found {block.marker!r}"
-    if block.language in {*OUTPUT, *DIRECTIVES, "python", "pycon"} or block.marker == "file":
+    of_tutorial = block.place.startswith(name_of(TUTORIAL)) and block.marker in {"file", "run"}
+    if block.marker and not of_tutorial:
+        yield f"{block.place}: write `no-run: reason`, found {block.marker!r}"
+    if block.language in {*OUTPUT, *DIRECTIVES, "python", "pycon"} or of_tutorial:
         return
     if block.language in {"sh", "console"}:
         is_console = block.language == "console"
@@ -143,6 +155,7 @@ def test_there_are_pages_with_snippets() -> None:
         (Block("p:1", "python", "no-run", "needs a broker", "x ="), "invalid syntax"),
         (Block("p:1", "python", "no-run", "a broker", "from logstate import Nn"), "has no Nn"),
         (Block("p:1", "python", "norun", "", "x"), "found 'norun'"),
+        (Block("p:1", "python", "file", "a.py", "x"), "found 'file'"),
         (Block("p:1", "sh", "", "", "logstate statsu"), "no command 'statsu'"),
         (Block("p:1", "sh", "", "", "logstate status --nope"), "no option --nope"),
         (Block("p:1", "sh", "", "", "logstate topics creat"), "no command 'creat'"),

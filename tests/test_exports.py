@@ -48,3 +48,28 @@ def test_importing_the_facade_loads_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert answer.stdout.strip() == "[]"
+
+
+#: objects that the library makes and users only read, and whose fields say everything
+WITHOUT_EXAMPLE = {
+    "Action",
+    "KeyQueryMetadata",
+    "RestoreProgress",
+    "Serde",
+    "Serving",
+    "StreamsMetadata",
+    "TaskLag",
+    "Topology",
+    "latest_cut",
+}
+
+
+def test_a_public_name_has_an_example_in_its_docstring() -> None:
+    without = {
+        name
+        for name in lazy_table()
+        if callable(one := getattr(logstate, name))
+        and not (isinstance(one, type) and issubclass(one, Exception))
+        and not any(mark in (one.__doc__ or "") for mark in (">>> ", "::\n"))
+    }
+    assert without == WITHOUT_EXAMPLE, "add an example, or remove the name from the exceptions"

@@ -60,7 +60,15 @@ class Application(ApplicationView):
     """One instance of a stream processing application.
 
     Instances with the same ``application_id`` share the work: each owns some partitions and keeps
-    their state locally. Starting or stopping one moves partitions; state follows by replay.
+    their state locally. Starting or stopping one moves partitions; state follows by replay::
+
+        app = Application(
+            topology, application_id="shop", bootstrap="localhost:9092", state_dir="state"
+        )
+        app.run()  # until SIGTERM; or in a thread: with app: app.store("spent").get("ada")
+
+    Records of one partition are processed in their order. Null keys and values, late records and
+    records out of order are treated as each operator says.
 
     Args:
         topology: the result of ``StreamsBuilder.build()``, a function that returns it, or the

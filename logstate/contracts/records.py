@@ -64,8 +64,20 @@ class TaskId(NamedTuple):
 class Windowed(NamedTuple, Generic[K]):
     """A key inside a window: what windowed aggregations use as their key.
 
-    ``end_ms`` is exclusive for tumbling and hopping windows and inclusive for sliding and session
-    windows, as in Kafka Streams.
+    Times are event times in ms. ``end_ms`` is exclusive for tumbling and hopping windows and
+    inclusive for sliding and session windows, as in Kafka Streams.
+
+    >>> from datetime import timedelta
+    >>> from logstate import StreamsBuilder, TopologyTestDriver, TumblingWindows
+    >>> builder = StreamsBuilder()
+    >>> minute = TumblingWindows(size=timedelta(minutes=1))
+    >>> clicks = builder.stream("clicks", value=str).group_by_key().windowed_by(minute)
+    >>> starts = clicks.count(store="n").to_stream(lambda window, n: f"{window.start_ms}")
+    >>> starts.to("counts", key=str, value=int)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("clicks", "ada", "home", timestamp=61_000)
+    ...     driver.read("counts", value=int)
+    [('60000', 1)]
     """
 
     key: K
@@ -75,7 +87,10 @@ class Windowed(NamedTuple, Generic[K]):
 
 class Change(NamedTuple, Generic[V]):
     """A change of a table row. ``old`` is None if there was no row, ``new`` if it was
-    deleted.
+    deleted. ``KTable.to_change_stream`` forwards them, in the order of the table's updates.
+
+    >>> Change(new=5, old=None)
+    Change(new=5, old=None)
     """
 
     new: V | None
@@ -106,7 +121,11 @@ class Record(NamedTuple, Generic[K, V]):
 
 
 class RecordMetadata(NamedTuple):
-    """The origin of the current record; not available inside punctuators."""
+    """The origin of the current record; not available inside punctuators.
+
+    >>> RecordMetadata("orders", partition=0, offset=42).offset
+    42
+    """
 
     topic: str
     partition: int

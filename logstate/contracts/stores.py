@@ -116,7 +116,19 @@ StoredRow: TypeAlias = "tuple[Any, int, Headers]"
 
 
 class ValueAndTimestamp(NamedTuple, Generic[V]):
-    """A row of a timestamped store."""
+    """A row of a timestamped store: of a table, or of an aggregation without windows.
+
+    ``timestamp`` is the event time in ms of the newest record of the row, ``headers`` are those
+    that it was written with, if the store keeps them.
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> _ = builder.table("stock", value=int, store="stock")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("stock", "tea", 5, timestamp=1_000)
+    ...     driver.store("stock").get("tea")
+    ValueAndTimestamp(value=5, timestamp=1000, headers=None)
+    """
 
     value: V
     timestamp: int
@@ -129,6 +141,16 @@ class VersionedRecord(NamedTuple, Generic[V]):
     Times are event times in ms. ``get(key, as_of)`` and ``delete`` of a store in a processor leave
     ``valid_to`` None for versions that ended, too, as in Kafka Streams; ``versions(key)`` sets it.
     Queries, and ``get`` of a store of the test driver, always set it.
+
+    >>> from datetime import timedelta
+    >>> from logstate import Materialized, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> prices = Materialized("prices", history=timedelta(hours=1))
+    >>> _ = builder.table("prices", value=int, store=prices)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("prices", [("tea", 100, 1_000), ("tea", 130, 5_000)])
+    ...     driver.store("prices").get("tea", 3_000)
+    VersionedRecord(value=100, valid_from=1000, valid_to=5000)
     """
 
     value: V

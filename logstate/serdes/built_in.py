@@ -240,7 +240,13 @@ def session_windowed(inner: Serde[K] | type[K]) -> SessionWindowedSerde[K]: ...
 @overload
 def session_windowed(inner: Any) -> SessionWindowedSerde[Any]: ...
 def session_windowed(inner: Any) -> SessionWindowedSerde[Any]:
-    """Return a serde for keys of session windows: inner key, 8-byte end, 8-byte start."""
+    """Return a serde for keys of session windows: inner key, 8-byte end, 8-byte start.
+
+    >>> from logstate.contracts.records import Windowed
+    >>> serializer = session_windowed(str).serializer("counts", True)
+    >>> serializer(Windowed("ada", 1, 2)).hex()
+    '61646100000000000000020000000000000001'
+    """
     return SessionWindowedSerde(serde_of(inner, what="the key inside the session"))
 
 

@@ -44,7 +44,7 @@ _DAY = timedelta(days=1)
 
 
 class Action(Enum):
-    """What to do with the record."""
+    """What to do with the record: the first argument of a :class:`Decision`."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -54,7 +54,11 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """A handler's answer; ``delay`` is only for RETRY. Raises ConfigError for invalid arguments."""
+    """A handler's answer; ``delay`` is only for RETRY. Raises ConfigError for invalid arguments.
+
+    >>> Decision(Action.RETRY, delay=timedelta(seconds=2)).delay_ms
+    2000.0
+    """
 
     action: Action
     delay: timedelta = timedelta(0)
@@ -78,7 +82,12 @@ class FailedRecord:
     ``error`` is the library's error and says where it happened: a ``DeserializationError``, a
     ``ProcessingError`` (also for punctuation) or a ``ProductionError``. The exception of your
     function, a serde or the client is ``error.__cause__``, which is None if none was raised: use it
-    for decisions.
+    for decisions. ``timestamp`` is in ms; ``key`` and ``value`` are the bytes on the topic.
+
+    >>> def skip_values_that_are_no_numbers(failed):
+    ...     is_known = isinstance(failed.error.__cause__, ValueError)
+    ...     return Decision(Action.SKIP if is_known else Action.FAIL)
+    >>> handlers = ErrorHandlers(processing=skip_values_that_are_no_numbers)
     """
 
     source: RecordMetadata | None
@@ -112,17 +121,26 @@ Handler: TypeAlias = "Callable[[FailedRecord], Decision]"
 
 
 def fail(record: FailedRecord) -> Decision:  # noqa: ARG001  every record gets the same answer
-    """Stop the application; the record and all later ones are not committed."""
+    """Stop the application; the record and all later ones are not committed.
+
+    >>> handlers = ErrorHandlers(processing=retry(3, backoff=timedelta(seconds=1), then=fail))
+    """
     return Decision(Action.FAIL)
 
 
 def skip(record: FailedRecord) -> Decision:  # noqa: ARG001
-    """Roll the record back and continue with the next one."""
+    """Roll the record back and continue with the next one.
+
+    >>> handlers = ErrorHandlers(deserialization=skip)
+    """
     return Decision(Action.SKIP)
 
 
 def dead_letter(record: FailedRecord) -> Decision:  # noqa: ARG001
-    """Roll the record back and send its bytes to the dead letter topic, in the same transaction."""
+    """Roll the record back and send its bytes to the dead letter topic, in the same transaction.
+
+    >>> handlers = ErrorHandlers(processing=dead_letter, dead_letter_topic="orders-dead")
+    """
     return Decision(Action.DEAD_LETTER)
 
 
@@ -164,7 +182,7 @@ def _of_handler(name: str, handler: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ErrorHandlers:
-    """The handlers of an application.
+    """The handlers of an application, one per stage; each is called in the order of the records.
 
     >>> handlers = ErrorHandlers(
     ...     deserialization=dead_letter, processing=skip, dead_letter_topic="orders-dead"

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from logstate.local_broker.jar_list import KAFKA_VERSION
-from logstate.local_broker.java import find_java
+from logstate.local_broker.java import Java, find_java
 from tests.ivy_jars import ivy_module, resolve_jars
 from tests.java_programs import compiled
 from tests.patience import PATIENCE_S
@@ -24,12 +24,17 @@ _JARS = (
 )
 
 
+def streams_jars(java: Java) -> Path:
+    """The folder with the jars of Kafka Streams and of its test driver."""
+    return resolve_jars(java, ivy_module(*_JARS), "kafka-streams-test-driver")
+
+
 class KafkaStreams:
     """The JVM library; a context, whose end is the process's."""
 
     def __init__(self) -> None:
         java = find_java()
-        jars = resolve_jars(java, ivy_module(*_JARS), "kafka-streams-test-driver")
+        jars = streams_jars(java)
         self._folder = tempfile.mkdtemp(prefix="differential-")
         command = compiled(java, jars, sorted(_HERE.glob("*.java")), self._folder)
         self._process = subprocess.Popen(
