@@ -39,6 +39,7 @@ class ServedApplication(Protocol):
     def metrics_registry(self) -> Metrics: ...
     def is_live(self) -> Reason: ...
     def is_ready(self, *, max_age: timedelta | None = None) -> Reason: ...
+    def openapi(self, *, prefix: str) -> dict[str, Any]: ...
     def lags(self) -> Mapping[str, Any]: ...
     def remote_store(
         self, name: str, *, timeout: timedelta, at_least: Mapping[str, int], standbys: bool
@@ -60,6 +61,7 @@ class InstanceEndpoints:
             "/metrics": self._metrics,
             "/topology": self._topology,
             "/stores": self._stores,
+            "/openapi.json": self._openapi,
         }
 
     def _ready(self) -> Reason:
@@ -110,6 +112,9 @@ class InstanceEndpoints:
         topology = self._served.topology
         drawn = {"svg": topology.to_svg, "mermaid": topology.to_mermaid}
         return Response(drawn.get(form, topology.describe)(), media_type=_FORMS[form])
+
+    def _openapi(self, request: Request) -> Response:
+        return json_response(self._served.openapi(prefix=request.scope.get("root_path", "")))
 
     def _stores(self, _request: Request) -> Response:
         """Return the kinds of all stores, and the types of keys and values."""
