@@ -5,6 +5,7 @@
     ./dev fix                  what a machine can mend: lint, format, generated texts
     ./dev check                lint, format, types, house rules
     ./dev docs                 the documentation site, in build/docs; a warning fails
+    ./dev smoke [3.12 …]       install wheel and source archive on each Python, and try them
     ./dev broker start|stop|status
     ./dev run COMMAND…         a command in the project's environment, in the current directory
 
@@ -37,6 +38,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 BYTE_CODE = ROOT / ".ci" / "byte_code.py"
+SMOKE = ROOT / ".ci" / "smoke.py"
 LINKS = ROOT / ".links"
 SITE = ROOT / "build" / "docs"
 
@@ -64,7 +66,7 @@ HOUSE_TESTS = (
 
 
 def main(arguments: list[str]) -> int:
-    commands = {one.__name__: one for one in (demo, test, fix, check, docs, broker, run)}
+    commands = {one.__name__: one for one in (demo, test, fix, check, docs, smoke, broker, run)}
     if not arguments or arguments[0] not in commands:
         asked_for_help = not arguments or arguments[0] in ("help", "-h", "--help")
         print(__doc__, file=sys.stdout if asked_for_help else sys.stderr)
@@ -81,6 +83,11 @@ def demo(arguments: list[str]) -> NoReturn:
 def broker(arguments: list[str]) -> NoReturn:
     ensure_environment(full=True)
     become([str(PYTHON), "-m", "logstate", "broker", *arguments])
+
+
+def smoke(arguments: list[str]) -> NoReturn:
+    ensure_environment(full=False)
+    become([str(PYTHON), str(SMOKE), *arguments])
 
 
 def run(arguments: list[str]) -> NoReturn:

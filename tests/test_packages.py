@@ -93,6 +93,7 @@ PACKAGES: dict[str, set[str]] = {
         "logstate/directory",
         "logstate/metrics",
         "logstate/queries",
+        "logstate/serdes",
         "topology/graph",
         "topology/plan",
     },

@@ -39,7 +39,7 @@ def service(app: Application) -> FastAPI:
             yield
 
     web = FastAPI(lifespan=lifespan)
-    web.mount("/state", app.asgi())
+    app.mount_in(web, "/state")  # and shows its paths at /docs
 
     @web.get("/spend/{customer}")
     async def spend(customer: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from logstate.app.drain import Drain
@@ -19,6 +19,7 @@ from logstate.changelog.cuts.named_cuts import create_cut
 from logstate.contracts.errors import LogstateError, StoreUnavailableError, check
 from logstate.contracts.setting_rules import count, durations
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
+from logstate.http.openapi import openapi_document, show_in
 from logstate.metrics.instruments import Metrics
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
@@ -294,6 +295,39 @@ class ApplicationView(StoreAccess):
             present.topic_reads,
             lambda lag, age: self._ready_within(Limits(lag, age, max_silence)),
         ).app()
+
+    def mount_in(self, service: Any, path: str) -> None:
+        """Mount ``asgi()`` into a FastAPI or Starlette service; FastAPI's docs show its paths.
+
+        The OpenAPI document of a FastAPI service then contains the paths of this instance, with the
+        types of each store. ``path`` begins with a slash, as for ``service.mount``. Raises the
+        errors of ``asgi()``.
+        """
+        service.mount(path, self.asgi())
+        show_in(service, partial(self.openapi, prefix=path), path)
+
+    def openapi(self, *, prefix: str = "") -> dict[str, Any]:
+        """Return the OpenAPI 3.1 document of ``asgi()``, which serves it as ``/openapi.json``.
+
+        ``prefix`` is the path at which it is mounted.
+
+        >>> from logstate import Application, StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("orders", value=int).group_by_key().count(store="spend")
+        >>> app = Application(builder.build(), application_id="shop", bootstrap="localhost:9092",
+        ...                   state_dir="state", serve="127.0.0.1:8080")
+        >>> list(app.openapi()["paths"])[:3]
+        ['/stores/spend/{key}', '/stores/spend', '/stores/spend/changes']
+        """
+        settings = self._settings
+        if settings.serving is None:
+            raise not_asked_for("openapi()")
+        return openapi_document(
+            settings.topology,
+            settings.application_id,
+            needs_token=bool(settings.serving.token),
+            prefix=prefix,
+        )
 
     @property
     def is_spare(self) -> bool:

@@ -61,6 +61,10 @@ COMMANDS = {
     ),
     "broker": _Command("broker:app", "A real Kafka broker on this machine."),
     "topology": _Command("deployment.topology:app", "Describe and compare topologies."),
+    "asyncapi": _Command(
+        "deployment.asyncapi:asyncapi",
+        "Print the AsyncAPI document of a topology's topics: their keys, values and schemas.",
+    ),
     "topics": _Command("deployment.topics:app", "Create the topics of an application.", _QUICK_S),
     "cut": _Command("stores.cut:app", "Manage named cuts of an application.", _QUICK_S),
     "run": _Command(

@@ -54,6 +54,7 @@ class ServedApplication(Protocol):
     @property
     def metrics_registry(self) -> Metrics: ...
     def is_live(self) -> Reason: ...
+    def openapi(self, *, prefix: str) -> dict[str, Any]: ...
     def lags(self) -> Mapping[str, Any]: ...
     def remote_store(
         self,
@@ -88,6 +89,7 @@ class InstanceEndpoints:
             "/metrics": self._metrics,
             "/topology": self._topology,
             "/stores": self._stores,
+            "/openapi.json": self._openapi,
         }
 
     def _ready(self, request: Request) -> Reason:
@@ -177,6 +179,9 @@ class InstanceEndpoints:
             for part in topology.description().sub_topologies
         ]
         return {"sub_topologies": parts}
+
+    def _openapi(self, request: Request) -> Response:
+        return json_response(self._served.openapi(prefix=request.scope.get("root_path", "")))
 
     def _stores(self, _request: Request) -> Response:
         """Return the kinds of all stores, and the types of keys and values."""
