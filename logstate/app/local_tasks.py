@@ -18,7 +18,7 @@ from logstate.queries.global_stores import GlobalStores
 from logstate.task.drops import DropLines
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask
-from logstate.task.task import Task
+from logstate.task.task import Task, Traced
 from logstate.topics.bound_plan import BoundPlan
 
 
@@ -31,6 +31,8 @@ class LocalTasks:
     clock: Clock
     error_handlers: ErrorHandlers
     metrics: Metrics
+    #: adds spans to the processing of records; None: there are no traces
+    traced: Traced | None = None
     drop_lines: DropLines = field(default_factory=DropLines)
 
     def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
@@ -68,7 +70,7 @@ class LocalTasks:
                 ),
                 emit_intervals=self.config.emit_intervals,
             )
-            task.drops.lines = self.drop_lines
+            task.drops.lines, task.traced = self.drop_lines, self.traced
             return task
         except BaseException:
             lock.release()
