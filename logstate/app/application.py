@@ -111,6 +111,9 @@ class Application(ApplicationView):
         start_timeout: how long a start waits for unavailable brokers; None waits forever.
         log_summary_interval: how often a worker logs, at level INFO, what it has processed, its
             tasks and their lag (Kafka Streams' ``log.summary.interval.ms``); None logs nothing.
+        trace_ratio: share of records without a trace that begin one, from 0 to 1, for OpenTelemetry
+            (``logstate[otel]``); records of sampled traces continue these. None makes no spans and
+            costs nothing. See docs/traces.md.
         uncaught_exception_handler: the response to a failed worker: ``"stop_instance"``;
             ``"stop_application"``: all other instances stop too; or ``"replace_worker"``: a new
             worker starts at the last commit, after an increasing delay, up to a dozen times
@@ -181,6 +184,7 @@ class Application(ApplicationView):
         forget: Collection[str] = Settings.forget,
         start_timeout: timedelta | None = Settings.start_timeout,
         log_summary_interval: timedelta | None = Settings.log_summary_interval,
+        trace_ratio: float | None = Settings.trace_ratio,
         uncaught_exception_handler: UncaughtHandler = Settings.uncaught_exception_handler,
         workers: int = Settings.workers,
         serve: str | Serving | None = Settings.serve,

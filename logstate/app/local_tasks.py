@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from logstate.contracts.worker_config import WorkerConfig
 from logstate.metrics.instruments import Metrics
 from logstate.metrics.own_metrics import OwnMetrics
 from logstate.queries.global_stores import GlobalStores
+from logstate.task.drops import DropLines
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask
-from logstate.task.task import Task
+from logstate.task.task import Task, Traced
 from logstate.topics.bound_plan import BoundPlan
 
 
@@ -30,6 +31,9 @@ class LocalTasks:
     clock: Clock
     error_handlers: ErrorHandlers
     metrics: Metrics
+    #: adds spans to the processing of records; None: there are no traces
+    traced: Traced | None = None
+    drop_lines: DropLines = field(default_factory=DropLines)
 
     def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
         """Create a task with open stores; it is compiled when they are restored."""
@@ -47,7 +51,7 @@ class LocalTasks:
             return state
 
         try:
-            return Task(
+            task = Task(
                 owned.task_id,
                 [sub_topology],
                 owned.partitions,
@@ -66,6 +70,8 @@ class LocalTasks:
                 ),
                 emit_intervals=self.config.emit_intervals,
             )
+            task.drops.lines, task.traced = self.drop_lines, self.traced
+            return task
         except BaseException:
             lock.release()
             raise

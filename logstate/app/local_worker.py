@@ -399,7 +399,8 @@ class LocalWorker:
 
     def _new_worker(self) -> Worker:
         handlers, metrics = self._settings.handlers, self.observer.metrics
-        tasks = LocalTasks(self.directory, self.config, self.clock, handlers, metrics)
+        traced = self._settings.traced()
+        tasks = LocalTasks(self.directory, self.config, self.clock, handlers, metrics, traced)
         return Worker(
             self._settings.topology,
             self.config,

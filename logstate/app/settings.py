@@ -33,6 +33,7 @@ from logstate.contracts.setting_rules import (
     emit_interval,
     flag,
     offset_reset,
+    share,
     shown,
 )
 from logstate.contracts.standby_settings import StandbySettings
@@ -48,6 +49,7 @@ from logstate.contracts.worker_config import (
 from logstate.kafka.client_settings import ClientSettings
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.task.task import Traced
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 
@@ -179,6 +181,7 @@ class Settings:
     forget: Collection[str] = setting((), for_processors=False)
     start_timeout: timedelta | None = setting(None, _optional_duration)
     log_summary_interval: timedelta | None = setting(timedelta(minutes=2), _optional_duration)
+    trace_ratio: float | None = setting(None, share)
     uncaught_exception_handler: UncaughtHandler = setting(
         "stop_instance", _uncaught, for_processors=False
     )
@@ -224,6 +227,17 @@ class Settings:
     @cached_property
     def handlers(self) -> ErrorHandlers:
         return FAIL_ALWAYS if self.error_handlers is None else self.error_handlers
+
+    def traced(self) -> Traced | None:
+        """Return what adds spans to the processing of records; None without ``trace_ratio``.
+
+        Raises ImportError without OpenTelemetry.
+        """
+        if self.trace_ratio is None:
+            return None
+        from logstate.metrics.opentelemetry import RecordTraces
+
+        return RecordTraces(self.application_id, self.trace_ratio).traced
 
     @cached_property
     def serving(self) -> Serving | None:

@@ -75,6 +75,8 @@ class Transactions:
         self.transactional_id = transactional_id
         self._producer: TransactionalProducer | None = None
         self.is_open = False
+        #: that there is no producer was logged, and there has been none since
+        self._has_told = False
 
     def initialise(self) -> Steps[None]:
         """Create a producer and fence every earlier one of this id."""
@@ -92,17 +94,22 @@ class Transactions:
     def is_ready(self, *, quietly: bool = False) -> Steps[bool]:
         """Return True if there is a producer; retries if the last one could not be replaced.
 
-        ``quietly``: the brokers are unavailable, and that has been logged.
+        Logs that once until there is one. ``quietly``: the brokers are unavailable, and that has
+        been logged.
         """
         if self._producer is None:
             try:
                 yield from self.initialise()
             except RetriableError as exc:
-                level = logging.DEBUG if quietly else logging.WARNING
+                level = logging.DEBUG if quietly or self._has_told else logging.WARNING
+                self._has_told = self._has_told or not quietly
                 _LOGGER.log(
-                    level, "there is no producer yet, nothing can be processed: %s", text_of(exc)
+                    level,
+                    "there is no producer yet, nothing can be processed until there is: %s",
+                    text_of(exc),
                 )
                 return False
+            self._has_told = False
         return True
 
     def produce(self, records: Sequence[ProducedFields]) -> Steps[None]:

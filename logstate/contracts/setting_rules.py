@@ -73,6 +73,15 @@ def seconds(name: str, given: object) -> Iterator[str]:
         yield f"{name} must be a number of seconds, at least 0; got {shown(given)}"
 
 
+def share(name: str, given: object) -> Iterator[str]:
+    """A number from 0 to 1, or None."""
+    if given is None:
+        return
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number or not 0 <= given <= 1:  # type: ignore[operator]  # it is one; NaN is not
+        yield f"{name} must be a number from 0 to 1, or None; got {shown(given)}"
+
+
 def emit_interval(name: str, given: object) -> Iterator[str]:
     """A timedelta between two checks for final results, or None for the default."""
     yield from duration(name, given, unit="milliseconds", optional=True)

@@ -1,4 +1,6 @@
-"""Metrics for OpenTelemetry: observable instruments; needs ``logstate[otel]``, the API only.
+"""Metrics and traces for OpenTelemetry; needs ``logstate[otel]``, the API only.
+
+The metrics are observable instruments.
 
 The instruments are read when the reader of the application's own SDK collects. OpenTelemetry has
 no observable histogram, so a histogram appears as two counters, ``.count`` and ``.sum``. Names
@@ -7,12 +9,17 @@ are ``logstate.`` and the catalogue's name; every point carries ``application``.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
+from logstate.contracts.records import Headers
 from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 
 try:
+    from opentelemetry import trace
+    from opentelemetry.context import Context
     from opentelemetry.metrics import (
         CallbackOptions,
         Meter,
@@ -20,10 +27,9 @@ try:
         Observation,
         get_meter_provider,
     )
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError as error:  # pragma: no cover - depends on what is installed
-    raise ImportError("OpenTelemetry metrics need its API: pip install 'logstate[otel]'.") from (
-        error
-    )
+    raise ImportError("OpenTelemetry needs its API: pip install 'logstate[otel]'.") from (error)
 
 _Callback = Callable[[CallbackOptions], Iterable[Observation]]
 
@@ -74,3 +80,96 @@ def _reading(metrics: Metrics, metric: Metric, application_id: str, part: str) -
 
 def _unit(metric: Metric) -> str:
     return _UNITS.get(metric.unit, "{" + metric.unit.rstrip("s") + "}")
+
+
+# ---------------------------------------------------------------------------------- traces
+
+_TRACE, _STATE = "traceparent", "tracestate"
+_PROPAGATOR = TraceContextTextMapPropagator()
+
+
+class TracedTask(Protocol):
+    """The part of a task that tracing uses."""
+
+    headers: Headers
+    offset: int
+    partition: int
+
+    @property
+    def task_id(self) -> object: ...
+
+
+class RecordTraces:
+    """Makes a span of each sampled record, from the record's headers to those of its results.
+
+    A record with a ``traceparent`` header (W3C Trace Context) is sampled if its trace is; of the
+    others, ``ratio`` begin a trace. The header of a sampled record is replaced by that of its span
+    before the operators see the record: whatever they keep or write with its headers, at once or
+    later, continues the trace. All other records are unchanged.
+    """
+
+    def __init__(
+        self,
+        application_id: str,
+        ratio: float,
+        tracer_provider: trace.TracerProvider | None = None,
+        *,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        """``draw`` returns a number from 0 to 1, which is compared with the ratio."""
+        self._ratio = ratio
+        self._draw = draw
+        self._tracer = trace.get_tracer("logstate", tracer_provider=tracer_provider)
+        self._fixed = {"messaging.system": "kafka", "messaging.consumer.group.name": application_id}
+
+    def traced(self, task: TracedTask, topic: str, process: Any) -> Any:
+        """Return the function that processes the records of a topic, with spans."""
+        fixed = {
+            **self._fixed,
+            "messaging.operation.type": "process",
+            "messaging.destination.name": topic,
+            "logstate.task": str(task.task_id),
+        }
+        name, tracer, parent_of = f"process {topic}", self._tracer, self._parent_of
+
+        def process_traced(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            parent = parent_of(headers)
+            if parent is None:
+                process(key, value, timestamp, headers)
+                return
+            attributes: dict[str, str | int] = {
+                **fixed,
+                "messaging.destination.partition.id": str(task.partition),
+                "messaging.kafka.offset": task.offset,
+            }
+            span = tracer.start_span(name, parent, trace.SpanKind.CONSUMER, attributes)
+            with trace.use_span(span, end_on_exit=True):
+                own = task.headers = _headers_of(span, headers)
+                process(key, value, timestamp, own)
+
+        return process_traced
+
+    def _parent_of(self, headers: Headers) -> Context | None:
+        """Return the context of a span; None if the record is not sampled."""
+        carrier = {
+            name: value.decode("latin-1")
+            for name, value in headers or ()
+            if name in (_TRACE, _STATE) and value is not None
+        }
+        if _TRACE in carrier:
+            context = _PROPAGATOR.extract(carrier, Context())
+            parent = trace.get_current_span(context).get_span_context()
+            if parent.is_valid:
+                return context if parent.trace_flags.sampled else None
+        return Context() if self._draw() < self._ratio else None
+
+
+def _headers_of(span: trace.Span, headers: Headers) -> Headers:
+    """Return the headers with the span as the parent; unchanged if nothing records it."""
+    context = span.get_span_context()
+    if not context.is_valid or not context.trace_flags.sampled:
+        return headers
+    carrier: dict[str, str] = {}
+    _PROPAGATOR.inject(carrier, trace.set_span_in_context(span, Context()))
+    others = [(name, value) for name, value in headers or () if name not in (_TRACE, _STATE)]
+    return [*others, *((name, text.encode()) for name, text in carrier.items())]

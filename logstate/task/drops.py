@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Protocol
+from weakref import WeakSet
 
 from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.records import TaskId
@@ -13,7 +14,7 @@ from logstate.contracts.records import TaskId
 _LOGGER = logging.getLogger(__name__)
 
 #: between two log messages about one node and reason
-_TELL_INTERVAL_MS = 60_000.0
+_TELL_INTERVAL_MS = 600_000.0
 
 _WHY = {
     DropReason.LATE: "its window had closed: the grace was {late_ms} ms too short",
@@ -32,7 +33,8 @@ _WHY = {
 
 _LINE = (
     "task %s: node %s dropped the record at %s: %s. %d dropped since the last such line, %d in all"
-    " (metric dropped_records_total, reason %r; logged at most once a minute)"
+    " (metric dropped_records_total, reason %r; logged at most every 10 minutes,"
+    " for all tasks of a worker)"
 )
 
 
@@ -49,11 +51,36 @@ class RecordLocation(Protocol):
     def shown_node(self, name: str) -> str: ...
 
 
+class DropLines:
+    """The log messages of all tasks of a worker, and the counts that they have reported."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, DropReason], int] = {}
+        self._tell_at_ms: dict[tuple[str, DropReason], float] = {}
+        self._droppers: WeakSet[Dropper] = WeakSet()
+
+    def add(self, dropper: Dropper) -> None:
+        """Add a dropper, whose count is part of the messages about its node and reason."""
+        self._droppers.add(dropper)
+
+    def due(self, dropper: Dropper, now_ms: float) -> tuple[int, int] | None:
+        """Return the drops since the last message and in all, if another one may follow."""
+        key = dropper.node, dropper.reason
+        if now_ms < self._tell_at_ms.get(key, now_ms):
+            return None
+        self._tell_at_ms[key] = now_ms + _TELL_INTERVAL_MS
+        total = sum(one.count for one in self._droppers if (one.node, one.reason) == key)
+        since, self._told[key] = max(1, total - self._told.get(key, 0)), total
+        return since, total
+
+
 class Drops:
     """The droppers of one task. A rollback restores counts, but not log messages."""
 
     def __init__(self, place: RecordLocation) -> None:
         self.place = place
+        #: the tasks of a worker share them
+        self.lines = DropLines()
         self._droppers: dict[tuple[str, DropReason], Dropper] = {}
         #: drops since ``begin_journal``, with the maximum lateness before each
         self.journal: list[tuple[Dropper, int]] | None = None
@@ -63,6 +90,7 @@ class Drops:
         found = self._droppers.get((node, reason))
         if found is None:
             found = self._droppers[node, reason] = Dropper(self, node, reason)
+            self.lines.add(found)
         return found
 
     def __iter__(self) -> Iterator[Dropped]:
@@ -100,15 +128,14 @@ class Drops:
 class Dropper:
     """A :class:`logstate.contracts.drops.Drop` that logs at most once per interval."""
 
-    __slots__ = ("_drops", "_tell_at_ms", "_told", "count", "late_max_ms", "node", "reason")
+    __slots__ = ("__weakref__", "_drops", "_tell_at_ms", "count", "late_max_ms", "node", "reason")
 
     def __init__(self, drops: Drops, node: str, reason: DropReason) -> None:
         self.node = node
         self.reason = reason
         self.count = self.late_max_ms = 0
         self._drops = drops
-        #: the count at the last log message, and when the next one may follow
-        self._told = 0
+        #: until then no log message may follow
         self._tell_at_ms = float("-inf")
 
     def __call__(self, late_ms: int = 0) -> None:
@@ -119,9 +146,11 @@ class Dropper:
         now_ms = self._drops.place.monotonic_ms()
         if now_ms >= self._tell_at_ms:
             self._tell_at_ms = now_ms + _TELL_INTERVAL_MS
-            self._tell(late_ms)
+            found = self._drops.lines.due(self, now_ms)
+            if found is not None:
+                self._tell(late_ms, *found)
 
-    def _tell(self, late_ms: int) -> None:
+    def _tell(self, late_ms: int, since: int, total: int) -> None:
         place, reason = self._drops.place, self.reason
         _LOGGER.log(
             logging.INFO if reason.is_expected else logging.WARNING,
@@ -132,9 +161,8 @@ class Dropper:
                 _shown(place),
                 _WHY[reason].format(late_ms=late_ms),
             ),
-            *(max(1, self.count - self._told), self.count, reason.value),
+            *(since, total, reason.value),
         )
-        self._told = self.count
 
 
 def _shown(place: RecordLocation) -> str:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
@@ -34,6 +34,7 @@ from logstate.contracts.processing import (
     Cancellable,
     CommitBuffered,
     EmitIntervals,
+    StreamProcess,
     TimeCell,
 )
 from logstate.contracts.records import (
@@ -58,6 +59,8 @@ _LOGGER = logging.getLogger(__name__)
 
 _SCHEDULE = "schedule:"
 _NEVER = float("inf")
+#: (task, topic, process) -> process
+Traced: TypeAlias = "Callable[[Task, str, StreamProcess], StreamProcess]"
 
 
 class Task(TaskProgress):
@@ -114,6 +117,8 @@ class Task(TaskProgress):
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
         self.guard = RecordGuard(self, error_handlers)
+        #: adds spans to what processes the records of a topic; None: there are no traces
+        self.traced: Traced | None = None
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
             self.initialise()
@@ -127,6 +132,11 @@ class Task(TaskProgress):
         with self.running():
             for sub_topology in self.sub_topologies:
                 sources.update(compile_sub_topology(sub_topology, self))
+        traced = self.traced
+        if traced is not None:
+            sources = {
+                t: replace(s, process=traced(self, t, s.process)) for t, s in sources.items()
+            }
         if self.guard.guards_processing:
             guarded = self.guard.guarded
             sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}

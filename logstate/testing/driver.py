@@ -30,7 +30,7 @@ from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, 
 from logstate.contracts.topic_names import changelog_topic
 from logstate.contracts.typed_stores import StoreDeclaration, name_of
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.task import Task
+from logstate.task.task import Task, Traced
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
@@ -62,6 +62,7 @@ class TopologyTestDriver(DriverTopics):
         commit_every, apply_every: commit after so many records, apply after so many commits.
         window_emit_interval, outer_join_emit_interval: like those of the Application, by the manual
             clock; no interval if neither the driver nor the builder has one.
+        trace_ratio: like that of the Application; spans go to the global tracer provider.
         topics: existing topics, for streams that are read by a pattern; or partition counts of
             topics by name, for partitioners. By default, a repartition topic has the count of
             ``repartition(partitions=)``, and all others 1.
@@ -101,6 +102,7 @@ class TopologyTestDriver(DriverTopics):
         forget: Collection[str] = (),
         window_emit_interval: timedelta | None = None,
         outer_join_emit_interval: timedelta | None = None,
+        trace_ratio: float | None = None,
     ) -> None:
         decisions = MigrationOptions({} if renamed is None else renamed, forget)
         handlers = FAIL_ALWAYS if error_handlers is None else error_handlers
@@ -116,6 +118,7 @@ class TopologyTestDriver(DriverTopics):
             error_handlers=handlers,
             topics=topics,
             emit_intervals=(window_emit_interval, outer_join_emit_interval),
+            trace_ratio=trace_ratio,
         )
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
@@ -135,6 +138,7 @@ class TopologyTestDriver(DriverTopics):
             ),
             partition_counts=topics if isinstance(topics, Mapping) else {},
             application_context=self._application_context.application,
+            traced=_traced(application_id, trace_ratio),
         )
         self._commit_every = commit_every
         self._apply_every = apply_every
@@ -444,3 +448,11 @@ class TopologyTestDriver(DriverTopics):
 
     def _new_task(self, *, initialises: bool) -> Task:
         return self._tasks.new_task(self._globals, initialises=initialises)
+
+
+def _traced(application_id: str, ratio: float | None) -> Traced | None:
+    if ratio is None:
+        return None
+    from logstate.metrics.opentelemetry import RecordTraces
+
+    return RecordTraces(application_id, ratio).traced

@@ -9,7 +9,14 @@ from typing import Any, get_args
 from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError, check
-from logstate.contracts.setting_rules import application_id, choice, count, emit_interval, shown
+from logstate.contracts.setting_rules import (
+    application_id,
+    choice,
+    count,
+    emit_interval,
+    share,
+    shown,
+)
 from logstate.contracts.worker_config import ChangelogWrites
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.topology.plan.plan import Topology
@@ -29,6 +36,7 @@ def check_driver_settings(topology: object, decisions: MigrationOptions, **given
         _of_topics(given["topics"]),
         emit_interval("window_emit_interval", given["emit_intervals"][0]),
         emit_interval("outer_join_emit_interval", given["emit_intervals"][1]),
+        share("trace_ratio", given["trace_ratio"]),
         decisions.problems(),
         _of_state_dir(given["state_dir"]),
     )

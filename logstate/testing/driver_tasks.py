@@ -13,7 +13,7 @@ from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, Em
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.task import Task
+from logstate.task.task import Task, Traced
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topics.bound_plan import check_sources
@@ -39,6 +39,7 @@ class DriverTasks:
     #: of output topics, as given by the test
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     application_context: ApplicationContext = NO_APPLICATION
+    traced: Traced | None = None
 
     def __post_init__(self) -> None:
         check_sources(self.topology, self.application_id)
@@ -59,7 +60,7 @@ class DriverTasks:
                 publishes_views=False,
             )
 
-        return Task(
+        task = Task(
             TaskId(0, 0),
             sub_topologies,
             list(dict.fromkeys(TopicPartition(name, 0) for name in names)),
@@ -70,10 +71,14 @@ class DriverTasks:
             partition_counts={**self._declared_counts(), **self.partition_counts},
             waits_for_empty_partitions=False,
             error_handlers=self.error_handlers,
-            initialises=initialises,
+            initialises=False,
             application_context=self.application_context,
             emit_intervals=self.emit_intervals,
         )
+        task.traced = self.traced
+        if initialises:
+            task.initialise()
+        return task
 
     def _declared_counts(self) -> dict[str, int]:
         """Return the partition counts of repartition topics that the topology declares."""

@@ -264,11 +264,11 @@ class Worker:
             self._failure = exc
 
     def _answer(self, rebalance: Rebalance) -> Steps[None]:
-        _LOGGER.info("partitions %s: %s", rebalance.kind, by_topic(rebalance.partitions) or "none")
         self._observer.rebalanced(rebalance.kind, len(rebalance.partitions))
         self.followed.rebalanced()
         if self._is_closing:  # everything was committed, and the tasks will be closed anyway
             return
+        _LOGGER.info("partitions %s: %s", rebalance.kind, by_topic(rebalance.partitions) or "none")
         if rebalance.kind == "assigned":
             self._assigned(rebalance.partitions)
             return

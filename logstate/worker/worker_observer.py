@@ -21,7 +21,7 @@ from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.task.task import Task
-from logstate.worker.late_record_rate import LateRecordRate, late_line
+from logstate.worker.late_record_rate import TELL_INTERVAL_MS, LateRecordRate, late_line
 from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
 
 
@@ -173,6 +173,8 @@ class WorkerObserver:
         #: keyed by task, which keeps counting if it becomes a standby and comes back
         self._seen: WeakKeyDictionary[Task, _Seen] = WeakKeyDictionary()
         self._late: WeakKeyDictionary[Task, LateRecordRate] = WeakKeyDictionary()
+        #: sub-topology -> when the next line about late records of its tasks may follow
+        self._tell_late_at_ms: dict[int, float] = {}
         #: totals of restores, which begin at 0 with each assignment
         self._restored: dict[TaskId, _Seen] = {}
         self._declare_worker()
@@ -430,7 +432,9 @@ class WorkerObserver:
         now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
         share = self._late.setdefault(task, LateRecordRate())
         found = share.look(now_ms, task.processed.total(), late)
-        if found is not None:
+        sub_topology = task.task_id.sub_topology
+        if found is not None and now_ms >= self._tell_late_at_ms.get(sub_topology, now_ms):
+            self._tell_late_at_ms[sub_topology] = now_ms + TELL_INTERVAL_MS
             topics = dict.fromkeys(tp.topic for tp in task.partitions)
             _LOGGER.warning("%s", late_line(task.task_id, topics, *found))
 

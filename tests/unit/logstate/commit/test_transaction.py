@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from logstate.commit.transaction import Transactions
@@ -317,3 +319,24 @@ def test_a_producer_that_is_missing_is_made_when_the_brokers_answer_again(
         recorder.run(transactions.abandon())
     assert recorder.run(transactions.is_ready()) is False
     assert recorder.run(transactions.is_ready()) is True
+
+
+def test_that_there_is_no_producer_is_logged_once_until_there_is_one(
+    transactions: Transactions,
+    recorder: StepRecorder,
+    cluster: FakeCluster,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(times: int) -> None:
+        for _ in range(times):
+            cluster.faults.add(Fault("init_transactions", RetriableError("overloaded")))
+
+    for _ in range(2):
+        fail(4)
+        with pytest.raises(RetriableError):
+            recorder.run(transactions.abandon())
+        for _ in range(3):
+            assert recorder.run(transactions.is_ready()) is False
+        assert recorder.run(transactions.is_ready()) is True
+    lines = [one for one in caplog.records if "there is no producer yet" in one.getMessage()]
+    assert [one.levelname for one in lines if one.levelno >= logging.WARNING] == ["WARNING"] * 2

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import logstate
 from logstate.contracts.drops import DropReason
+from logstate.contracts.records import TaskId
 from logstate.metrics.prometheus import exposition
 from logstate.task import drops
 from logstate.task.error_handlers import ErrorHandlers, skip
@@ -162,23 +163,59 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == drops.__name__]
 
 
-def test_a_line_says_where_and_another_comes_after_a_minute(
+def test_a_line_says_where_and_another_comes_after_ten_minutes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with TopologyTestDriver(topology_of(windowed(TUMBLING))) as driver:
         driver.pipe_all("in", [("k", "v", time) for time in (100, 85, 84, 79)])
         (first,) = told(caplog)
-        driver.advance_wall_clock(timedelta(minutes=1))
+        driver.advance_wall_clock(timedelta(minutes=10))
         driver.pipe("in", "k", "v", timestamp=70)
         (node,) = {one.node for one in driver.dropped}
     assert first == (
         f"task 0_0: node {node!r} (count of 'n') dropped the record at 'in', partition 0, offset 1,"
         " timestamp 85: its window had closed: the grace was 8 ms too short."
         " 1 dropped since the last such line,"
-        " 1 in all (metric dropped_records_total, reason 'late'; logged at most once a minute)"
+        " 1 in all (metric dropped_records_total, reason 'late'; logged at most every 10 minutes,"
+        " for all tasks of a worker)"
     )
     assert "offset 4" in told(caplog)[1]
     assert "18 ms too short. 3 dropped since the last such line, 4 in all" in told(caplog)[1]
+
+
+class Place:
+    """The current record of a task."""
+
+    topic, partition, offset, timestamp = "in", 0, 1, 5
+
+    def __init__(self, number: int) -> None:
+        self.task_id = TaskId(0, number)
+        self.now_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        return self.now_ms
+
+
+def test_the_tasks_of_a_worker_share_one_line_with_the_drops_of_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    places, lines = [Place(number) for number in range(3)], drops.DropLines()
+    tasks = [drops.Drops(place) for place in places]
+    for task in tasks:
+        task.lines = lines
+    droppers = [task.dropper("count", DropReason.LATE) for task in tasks]
+    for dropper in droppers:
+        for _ in range(4):
+            dropper(7)
+    tasks[0].dropper("other", DropReason.LATE)(7)
+    assert [line[:20] for line in told(caplog)] == ["task 0_0: node 'coun", "task 0_0: node 'othe"]
+    for place in places:
+        place.now_ms += 600_000
+    droppers[2](9)
+    droppers[1](9)
+    assert "task 0_2: node 'count'" in told(caplog)[2]
+    assert "12 dropped since the last such line, 13 in all" in told(caplog)[2]
+    assert len(told(caplog)) == 3
 
 
 def test_what_belongs_to_a_healthy_run_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
