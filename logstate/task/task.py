@@ -49,7 +49,7 @@ from logstate.task.queues import PartitionQueue, QueueOrder
 from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
 from logstate.task.task_commit import STREAM_TIME, TaskCommit
-from logstate.task.task_progress import TaskProgress
+from logstate.task.task_input import TaskInput
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.origin import blame_for
 from logstate.topology.graph.sub_topology import SubTopology
@@ -63,7 +63,7 @@ _NEVER = float("inf")
 Traced: TypeAlias = "Callable[[Task, str, StreamProcess], StreamProcess]"
 
 
-class Task(TaskProgress):
+class Task(TaskInput):
     """A :class:`logstate.contracts.processing.TaskContext` with a batch loop.
 
     Processors may read their stores in ``init``, so operators are compiled when the stores are
@@ -204,11 +204,6 @@ class Task(TaskProgress):
     # ------------------------------------------------------------------ input
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        """The input partitions, in a fixed order."""
-        return tuple(self.queues)
-
-    @property
     def source_topics(self) -> Mapping[str, CompiledSource]:
         """Resolved topic -> compiled source."""
         return self._sources
@@ -227,47 +222,6 @@ class Task(TaskProgress):
     def has_moved(self) -> bool:
         """True if records were consumed that are not committed; a commit may be in progress."""
         return self.consumed != self.committed_offsets
-
-    def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
-        """Buffer fetched records of one input partition, in offset order."""
-        queue = self.queues[partition]
-        queue.extend(records)
-        if len(queue):
-            self.order.arrived(partition)
-
-    def at_end(self, partition: TopicPartition, position: int) -> None:
-        """Handle the end of the partition; ``position`` is after control records."""
-        queue = self.queues[partition]
-        if position < queue.position:
-            return  # a notification from before a seek
-        queue.position = position
-        queue.is_at_end = True
-
-    def is_at_end(self, partition: TopicPartition) -> bool:
-        """Return True if the end of the partition was reported, and nothing was fetched since."""
-        queue = self.queues[partition]
-        return queue.is_at_end and not len(queue)
-
-    def position(self, partition: TopicPartition) -> int:
-        """Return the next offset to process; at the end of the partition, the consumer's
-        position.
-        """
-        queue = self.queues[partition]
-        return queue.position if not len(queue) else self.consumed.get(partition, queue.position)
-
-    def buffered(self, partition: TopicPartition) -> int:
-        """Return the number of records that were fetched but not processed."""
-        return len(self.queues[partition])
-
-    def awaited(self) -> list[TopicPartition]:
-        """Return the empty partitions that buffered records of others wait for; from any thread.
-
-        The next fetch may return an older record of them.
-        """
-        queues = [*self.queues.values()]
-        if not self._waits or not any(map(len, queues)):
-            return []
-        return [queue.partition for queue in queues if queue.is_awaited()]
 
     # ------------------------------------------------------------------ processing
 

@@ -195,6 +195,9 @@ class Place:
     def monotonic_ms(self) -> float:
         return self.now_ms
 
+    def shown_node(self, name: str) -> str:
+        return repr(name)
+
 
 def test_the_tasks_of_a_worker_share_one_line_with_the_drops_of_all(
     caplog: pytest.LogCaptureFixture,

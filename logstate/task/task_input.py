@@ -1,0 +1,64 @@
+"""The input of a task: its queues of fetched records, and where each partition ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.task.queues import PartitionQueue, QueueOrder
+from logstate.task.task_progress import TaskProgress
+
+
+class TaskInput(TaskProgress):
+    """The queues of the partitions; the task chooses the one with the oldest record."""
+
+    queues: dict[TopicPartition, PartitionQueue]
+    order: QueueOrder
+    #: whether records wait until every partition has one, or has ended
+    _waits: bool
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The input partitions, in a fixed order."""
+        return tuple(self.queues)
+
+    def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
+        """Buffer fetched records of one input partition, in offset order."""
+        queue = self.queues[partition]
+        queue.extend(records)
+        if len(queue):
+            self.order.arrived(partition)
+
+    def at_end(self, partition: TopicPartition, position: int) -> None:
+        """Handle the end of the partition; ``position`` is after control records."""
+        queue = self.queues[partition]
+        if position < queue.position:
+            return  # a notification from before a seek
+        queue.position = position
+        queue.is_at_end = True
+
+    def is_at_end(self, partition: TopicPartition) -> bool:
+        """Return True if the end of the partition was reported, and nothing was fetched since."""
+        queue = self.queues[partition]
+        return queue.is_at_end and not len(queue)
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return the next offset to process; at the end of the partition, the consumer's
+        position.
+        """
+        queue = self.queues[partition]
+        return queue.position if not len(queue) else self.consumed.get(partition, queue.position)
+
+    def buffered(self, partition: TopicPartition) -> int:
+        """Return the number of records that were fetched but not processed."""
+        return len(self.queues[partition])
+
+    def awaited(self) -> list[TopicPartition]:
+        """Return the empty partitions that buffered records of others wait for; from any thread.
+
+        The next fetch may return an older record of them.
+        """
+        queues = [*self.queues.values()]
+        if not self._waits or not any(map(len, queues)):
+            return []
+        return [queue.partition for queue in queues if queue.is_awaited()]
