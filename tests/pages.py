@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE = sorted((ROOT / "docs").rglob("*.md"))
 #: pages that are read in the repository only
 OTHERS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "RELEASING.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 
