@@ -53,7 +53,8 @@ class Drops:
 
     def __init__(self, place: RecordLocation) -> None:
         self.place = place
-        self._droppers: dict[tuple[str, DropReason], Dropper] = {}
+        #: those of late streams, which drop nothing, have no reason
+        self._droppers: dict[tuple[str, DropReason | None], Dropper] = {}
         #: drops since ``begin_journal``, with the maximum lateness before each
         self.journal: list[tuple[Dropper, int]] | None = None
 
@@ -64,9 +65,23 @@ class Drops:
             found = self._droppers[node, reason] = Dropper(self, node, reason)
         return found
 
+    def late_counter(self, stream: str) -> Dropper:
+        """Return the counter of a late stream: its records are counted, and neither dropped nor
+        logged.
+        """
+        found = self._droppers.get((stream, None))
+        if found is None:
+            found = self._droppers[stream, None] = Dropper(self, stream, None)
+        return found
+
     def __iter__(self) -> Iterator[Dropped]:
         for one in self._droppers.values():
-            yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
+            if one.reason is not None:
+                yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
+
+    def late_streams(self) -> Iterator[Dropper]:
+        """The counters of the late streams."""
+        return (one for one in self._droppers.values() if one.reason is None)
 
     def by_reason(self) -> Counter[DropReason]:
         """Return the number of drops in all nodes by reason."""
@@ -75,14 +90,15 @@ class Drops:
             counts[one.reason] += one.count
         return +counts
 
-    def counts(self) -> Mapping[tuple[str, DropReason], int]:
+    def counts(self) -> Mapping[tuple[str, DropReason | None], int]:
         """Return the current counts, for ``go_back_to``."""
         return {at: one.count for at, one in self._droppers.items()}
 
-    def go_back_to(self, counts: Mapping[tuple[str, DropReason], int]) -> None:
+    def go_back_to(self, counts: Mapping[tuple[str, DropReason | None], int]) -> None:
         """Restore earlier counts; the drops since then will be counted again."""
-        for at in (*self._droppers, *counts):
-            self.dropper(*at).count = counts.get(at, 0)
+        for node, reason in (*self._droppers, *counts):
+            found = self.late_counter(node) if reason is None else self.dropper(node, reason)
+            found.count = counts.get((node, reason), 0)
 
     def begin_journal(self) -> None:
         """Start recording drops, so that they can be undone."""
@@ -101,7 +117,7 @@ class Dropper:
 
     __slots__ = ("_drops", "_tell_at_ms", "_told", "count", "late_max_ms", "node", "reason")
 
-    def __init__(self, drops: Drops, node: str, reason: DropReason) -> None:
+    def __init__(self, drops: Drops, node: str, reason: DropReason | None) -> None:
         self.node = node
         self.reason = reason
         self.count = self.late_max_ms = 0
@@ -115,13 +131,15 @@ class Dropper:
             self._drops.journal.append((self, self.late_max_ms))
         self.count += 1
         self.late_max_ms = max(self.late_max_ms, late_ms)
+        if self.reason is None:
+            return
         now_ms = self._drops.place.monotonic_ms()
         if now_ms >= self._tell_at_ms:
             self._tell_at_ms = now_ms + _TELL_INTERVAL_MS
-            self._tell(late_ms)
+            self._tell(self.reason, late_ms)
 
-    def _tell(self, late_ms: int) -> None:
-        place, reason = self._drops.place, self.reason
+    def _tell(self, reason: DropReason, late_ms: int) -> None:
+        place = self._drops.place
         _LOGGER.log(
             logging.INFO if reason.is_expected else logging.WARNING,
             _LINE,

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TextIO, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TextIO, TypeVar, Unpack, overload
 
 from logstate.contracts.records import Change, Windowed
 from logstate.serdes.built_in import int64
@@ -32,6 +32,7 @@ from logstate.topology.dsl.aggregations import (
     COUNT,
     AggregateOptions,
     Fold,
+    FoldOptions,
     as_aggregator,
     count_one,
     reduction,
@@ -51,7 +52,7 @@ from logstate.topology.dsl.stream_joins import join_stream
 from logstate.topology.dsl.stream_stream_join import StreamJoinOptions
 from logstate.topology.dsl.stream_table_join import GlobalTableJoinOptions, StreamTableJoinOptions
 from logstate.topology.dsl.suppressed import Suppressed
-from logstate.topology.dsl.table_flow import TableFlow
+from logstate.topology.dsl.table_flow import DerivedTableOptions, TableFlow
 from logstate.topology.dsl.table_table_join import TableJoinOptions, join_tables
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import Partitioner, TopicChooser
@@ -84,13 +85,6 @@ G = TypeVar("G")
 Joiner = Callable[..., Any]
 #: makes something of a branch: another stream, or None if it ends there
 Chain = Callable[["KStream[Any, Any]"], "KStream[Any, Any] | None"]
-
-
-class DerivedTableOptions(TypedDict, total=False):
-    """Options of an operator that derives a table: its store, its name."""
-
-    store: str | Materialized | None
-    name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1421,7 +1415,7 @@ class CountAndReduce(ABC, Generic[G, V]):
     def _grouping(self) -> tuple[GroupedFlow[Any, V], AnyWindows | None]:
         """The group that is aggregated, and by which windows."""
 
-    def _aggregated(self, fold: Fold, **options: Unpack[AggregateOptions]) -> KTable[Any, Any]:
+    def _aggregated(self, fold: Fold, **options: Unpack[FoldOptions]) -> KTable[Any, Any]:
         grouped, windows = self._grouping()
         return KTable._of(aggregated(grouped, windows, fold, **options))
 
@@ -1431,6 +1425,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[G, int]:
         """The number of records per key; of a windowed stream per key and window.
 
@@ -1474,6 +1469,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1487,7 +1484,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         ``SessionWindowedKStream`` (KIP-94); ``emit="commit"`` is its record cache made exact
         (KIP-63).
         """
-        return self._aggregated(COUNT, store=store, emit=emit, name=name)
+        return self._aggregated(COUNT, store=store, emit=emit, name=name, late=late)
 
     def reduce(
         self,
@@ -1496,6 +1493,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[G, V]:
         """Combine the values of each key, or key and window, into one of the same type.
 
@@ -1525,6 +1523,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1538,7 +1538,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         ``SessionWindowedKStream`` (KIP-94).
         """
         fold = reduction(reducer, self._grouping()[0].value)
-        return self._aggregated(fold, store=store, emit=emit, name=name)
+        return self._aggregated(fold, store=store, emit=emit, name=name, late=late)
 
 
 class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
@@ -1549,14 +1549,14 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[A, V], A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[FoldOptions],
     ) -> KTable[G, A]: ...
     @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[FoldOptions],
     ) -> KTable[G, A]: ...
     def aggregate(
         self,
@@ -1567,6 +1567,7 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[G, Any]:
         """Fold the values of each key, or key and window, into an aggregate of any type.
 
@@ -1604,6 +1605,8 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1621,7 +1624,7 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
             callbacks.initializer(initializer),
             callbacks.aggregator(aggregator),
         )
-        return self._aggregated(fold, value=value, store=store, emit=emit, name=name)
+        return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1834,7 +1837,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         initializer: Callable[[], A],
         aggregator: Callable[[A, V], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[FoldOptions],
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -1842,7 +1845,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
-        **options: Unpack[AggregateOptions],
+        **options: Unpack[FoldOptions],
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -1854,6 +1857,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[Windowed[K], Any]:
         """Fold the values of each key and session into an aggregate of any type.
 
@@ -1887,6 +1891,8 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1904,7 +1910,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             callbacks.aggregator(aggregator),
             callbacks.merger(merger),
         )
-        return self._aggregated(fold, value=value, store=store, emit=emit, name=name)
+        return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
 
 
 @dataclass(frozen=True, eq=False)
@@ -2093,6 +2099,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[Any, A]:
         """The table of aggregates per key and window.
 
@@ -2128,6 +2135,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
             emit: "update" sends every change, "commit" the last one per key, window and commit,
                 "close" one final result per window, as by :class:`TimeWindowedKStream`.
             name: prefix of the operators' names; generated if not given.
+            late: name of the stream of the late records of all groups, which are emitted there
+                instead of dropped; see ``StreamsBuilder.late``.
 
         Returns:
             The table of aggregates; its keys are ``Windowed``.
@@ -2151,7 +2160,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
             )
         start = callbacks.initializer(initializer)
         merge = None if merger is None else callbacks.merger(merger)
-        options = AggregateOptions(value=value, store=store, emit=emit, name=name)
+        options = FoldOptions(value=value, store=store, emit=emit, name=name, late=late)
         return KTable._of(cogrouped(self.groups, self.windows, start, merge, **options))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
@@ -23,6 +23,13 @@ from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
 from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.tables.derived_tables import TableFilterNode
 from logstate.topology.operators.tables.suppress import SuppressNode
+
+
+class DerivedTableOptions(TypedDict, total=False):
+    """Options of an operator that derives a table: its store, its name."""
+
+    store: str | Materialized | None
+    name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

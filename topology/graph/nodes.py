@@ -166,6 +166,9 @@ class ProcessorNode(Node, ABC):
     #: what kind of edge its output is
     has_table_edge: ClassVar[bool] = False
 
+    #: the child that gets its late records, and none of its results; None: it drops them
+    late: str | None = field(default=None, init=False)
+
     def own_stores(self) -> tuple[StoreSpec, ...]:
         """Stores that come into being with this node. Asked for when the plan is written."""
         return ()
