@@ -230,7 +230,8 @@ class KStream(StreamFlow[K, V]):
             interval: how far apart records of a key have to be to go on both; more than 0.
             options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
                 ``value``, the serdes of the stream if they are not known, of which ``value`` is
-                needed for a repartition topic only; ``name``.
+                needed for a repartition topic only; ``name``; ``late``, the name of
+                the stream of late records (``StreamsBuilder.late``), which are not dropped then.
 
         Raises:
             TopologyError: the interval is not positive; neither a store nor a name is given; a
@@ -962,6 +963,8 @@ class KStream(StreamFlow[K, V]):
                 ``grace``, ``key``, ``left_value``, ``name`` (required if there is a repartition
                 or a grace); with a global table ``key_mapper`` (required), ``name``; with all
                 ``value``, the serde of the result.
+                With a stream, and with ``grace``, ``late`` names the stream of late records
+                (``StreamsBuilder.late``), which are not joined then.
 
         Returns:
             The joined stream; without ``value`` its values have no serde until one is given.

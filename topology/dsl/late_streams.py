@@ -13,13 +13,13 @@ from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.dsl.flow import Flow, InternalStreamsBuilder, LateStream
 from logstate.topology.dsl.stream_flow import StreamFlow
-from logstate.topology.graph.logical import ProcessorLogicalNode
+from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.operators.streams.late_records import LateRecordsNode
 
 
 def add_late_stream(
     name: str | None,
-    operators: Sequence[ProcessorLogicalNode],
+    operators: Sequence[LogicalNode],
     records: Flow[Any, Any],
     source_names: frozenset[str],
     *,
@@ -43,6 +43,7 @@ def add_late_stream(
         )
     logical = ProcessorLogicalNode(LateRecordsNode(name), ends_windows=True)
     for operator in operators:
+        assert isinstance(operator, ProcessorLogicalNode)
         operator.node.late = name
     builder.graph.add(operators, logical)
     builder.late_streams[name] = LateStream(

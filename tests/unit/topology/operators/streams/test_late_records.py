@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.late_record import LateRecord
@@ -17,72 +14,23 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     HoppingWindows,
+    JoinWindows,
     KStream,
-    KTable,
     Materialized,
-    SessionWindows,
     SlidingWindows,
     StreamsBuilder,
     TumblingWindows,
-    UnlimitedWindows,
     until_window_closes,
 )
-
-#: key, value, time
-Input = tuple[str, str, int]
-Declare = Callable[[StreamsBuilder, "str | None"], None]
-
-RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=20).map(
-    lambda drawn: [(key, str(number), time) for number, (key, time) in enumerate(drawn)]
+from tests.unit.topology.operators.streams.late_inputs import (
+    driver_of,
+    grouped,
+    late_of,
+    missed,
+    ms,
+    to_out,
+    windowed,
 )
-GRACES = st.sampled_from([0, 1, 7])
-
-
-def ms(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
-
-
-def to_out(table: KTable[Any, Any]) -> None:
-    table.to_stream(lambda window, _: f"{window.key}@{window.start_ms}-{window.end_ms}").to(
-        "out", key=str, value=int
-    )
-
-
-def grouped(builder: StreamsBuilder) -> Any:
-    return builder.stream("in", key=str, value=str).group_by_key()
-
-
-def windowed(windows: Any, **options: Any) -> Declare:
-    """A count in windows, which keeps sessions as long as they are open."""
-    store = Materialized("n", retention=ms(1_000)) if isinstance(windows, SessionWindows) else "n"
-
-    def declare(builder: StreamsBuilder, late: str | None) -> None:
-        to_out(
-            grouped(builder)
-            .windowed_by(windows)
-            .count(store=store, name="count", late=late, **options)
-        )
-
-    return declare
-
-
-def driver_of(declare: Declare, late: str | None = "late", **settings: Any) -> TopologyTestDriver:
-    builder = StreamsBuilder()
-    declare(builder, late)
-    if late is not None:
-        builder.late(late, key=str, value=str).to("late")
-    return TopologyTestDriver(builder.build(), **settings)
-
-
-def late_of(driver: TopologyTestDriver) -> list[LateRecord[str, str | None]]:
-    return [late for _, late in driver.read("late", value=LateRecord[str, str | None])]
-
-
-def missed(late: Sequence[LateRecord[str, Any]]) -> list[tuple[Any, Any, Any, int]]:
-    """Value, start and end of the missed window, and by how much."""
-    return [
-        (one.value, *(one.window[1:] if one.window else (None, None)), one.by_ms) for one in late
-    ]
 
 
 def test_a_late_record_is_emitted_once_per_window_that_it_missed() -> None:
@@ -131,106 +79,55 @@ def test_null_keys_are_not_late_and_null_values_only_where_they_count() -> None:
         assert reasons == [("null_key", 1), ("null_key", 1), ("null_value", 1)]
 
 
-WINDOWS: list[Any] = [
-    TumblingWindows(size=ms(10), grace=ms(3)),
-    HoppingWindows(size=ms(10), advance=ms(4), grace=ms(3)),
-    SlidingWindows(difference=ms(10), grace=ms(3)),
-    SessionWindows(gap=ms(4), grace=ms(3)),
-    UnlimitedWindows(start_ms=0),
-]
+def test_deduplication_emits_what_is_too_old_to_know() -> None:
+    def declare(builder: StreamsBuilder, late: str | None) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stream.deduplicate_by_key(ms(10), store="seen", name="once", late=late).to("out")
+
+    with driver_of(declare) as driver:
+        driver.pipe_all("in", [("a", "x", 100), ("b", "y", 75), ("c", "z", 90), ("a", "w", 95)])
+        driver.pipe("in", None, "null", timestamp=1)
+        assert driver.read("out", value=str) == [("a", "x"), ("c", "z"), (None, "null")]
+        assert late_of(driver) == [LateRecord("b", "y", None, 75, None, 15, "late", "once")]
+        assert [(one.reason.value, one.count) for one in driver.dropped] == [("duplicate", 1)]
 
 
-@pytest.mark.parametrize("emit", ["update", "commit", "close"])
-@pytest.mark.parametrize("windows", WINDOWS, ids=lambda one: type(one).__name__)
-@given(records=RECORDS, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
-def test_late_records_are_what_would_be_dropped_and_change_no_result(
-    windows: Any, emit: Any, records: list[Input], commit_every: int, crash_at: int
-) -> None:
-    if isinstance(windows, UnlimitedWindows) and emit == "close":
-        return  # refused: such windows never close
-    found = []
-    for late in (None, "late"):
-        settings = {"commit_every": commit_every, "late": late}
-        with driver_of(windowed(windows, emit=emit), **settings) as driver:
-            for number, record in enumerate(records):
-                driver.pipe_all("in", [record])
-                if number == crash_at and late is not None:
-                    driver.crash(loses_disk=True)
-            driver.advance_wall_clock(1)
-            out = driver.read_with_timestamps("out", value=int)
-            if late is None:
-                dropped = [(one.count, one.late_max_ms) for one in driver.dropped if one.count]
-            else:
-                by_ms = [one.by_ms for one in late_of(driver)]
-                dropped = [(len(by_ms), max(by_ms))] if by_ms else []
-                assert driver.dropped_total == 0
-            found.append((out, dropped))
-    assert found[0] == found[1]
+def table_join(builder: StreamsBuilder, late: str | None) -> None:
+    rates = Materialized("rates", history=ms(100))
+    table = builder.table("rates", key=str, value=str, store=rates)
+    stream = builder.stream("in", key=str, value=str)
+    joined = stream.left_join(table, lambda a, b: f"{a}+{b}", grace=ms(10), name="rated", late=late)
+    joined.to("out", value=str)
 
 
-def times_in(windows: Any, time: int) -> list[tuple[int, int]]:
-    """Brute force: every window of the grid that contains the time."""
-    size, step = windows.size_ms, getattr(windows, "advance_ms", windows.size_ms)
-    return [(s, s + size) for s in range(0, time + 1, step) if s <= time < s + size]
+def test_a_join_with_grace_emits_what_may_not_wait() -> None:
+    with driver_of(table_join) as driver:
+        driver.pipe("rates", "a", "r", timestamp=0)
+        driver.pipe_all("in", [("a", "x", 20), ("a", "y", 9), ("a", "z", 10), ("a", "end", 99)])
+        assert driver.read("out", value=str) == [("a", "z+r"), ("a", "x+r")]
+        assert late_of(driver) == [LateRecord("a", "y", None, 9, None, 1, "late", "rated")]
+
+    def at_once(builder: StreamsBuilder) -> None:
+        table = builder.table("rates", value=str, store="rates")
+        builder.stream("in", value=str).join(table, lambda a, b: a, late="late")
+
+    assert "without grace= it joins every record at once" in refused(at_once)
 
 
-@pytest.mark.parametrize("windows", [TumblingWindows, HoppingWindows])
-@given(records=RECORDS, grace=GRACES, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
-def test_accepted_and_late_are_the_input_of_time_windows(
-    windows: Any, records: list[Input], grace: int, commit_every: int, crash_at: int
-) -> None:
-    advance = {} if windows is TumblingWindows else {"advance": ms(4)}
-    made = windows(size=ms(10), grace=ms(grace), **advance)
-    late: list[Any] = []
-    counts: dict[str, int] = {}
-    stream_time = -1
-    for key, value, time in records:
-        stream_time = max(stream_time, time)
-        for start, end in times_in(made, time):
-            if end + grace <= stream_time:
-                late.append((value, start, end, stream_time - end - grace + 1))
-            else:
-                window = f"{key}@{start}-{end}"
-                counts[window] = counts.get(window, 0) + 1
-    with driver_of(windowed(made), commit_every=commit_every) as driver:
-        for number, record in enumerate(records):
-            driver.pipe_all("in", [record])
-            if number == crash_at:
-                driver.crash(loses_disk=True)
-        driver.advance_wall_clock(1)
-        assert missed(late_of(driver)) == late
-        assert dict(driver.read("out", value=int)) == counts
-
-
-@given(records=RECORDS, grace=GRACES, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
-def test_accepted_and_late_are_the_input_of_sessions(
-    records: list[Input], grace: int, commit_every: int, crash_at: int
-) -> None:
-    gap, stream_time = 4, -1
-    late: list[Any] = []
-    sessions: dict[str, dict[tuple[int, int], int]] = {"a": {}, "b": {}}
-    for key, value, time in records:
-        stream_time, own = max(stream_time, time), sessions[key]
-        near = [(s, e) for s, e in own if s <= time + gap and e >= time - gap]
-        start, end = min([time, *(s for s, _ in near)]), max([time, *(e for _, e in near)])
-        if end + gap + grace < stream_time:
-            late.append((value, start, end, stream_time - grace - gap - end))
-        else:
-            own[start, end] = 1 + sum(own.pop(one) for one in near)
-    windows = SessionWindows(gap=ms(gap), grace=ms(grace))
-    with driver_of(windowed(windows), commit_every=commit_every) as driver:
-        for number, record in enumerate(records):
-            driver.pipe_all("in", [record])
-            if number == crash_at:
-                driver.crash(loses_disk=True)
-        driver.advance_wall_clock(1)
-        assert missed(late_of(driver)) == late
-        counted = {w: n for w, n in driver.read("out", value=int) if w in open_windows(sessions)}
-        assert counted == open_windows(sessions)
-
-
-def open_windows(sessions: dict[str, dict[tuple[int, int], int]]) -> dict[str, int]:
-    return {f"{key}@{s}-{e}": n for key, own in sessions.items() for (s, e), n in own.items()}
+@pytest.mark.parametrize("optimization", ["none", "all"])
+def test_a_stream_joined_with_itself_has_late_records_once_per_side(optimization: str) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    windows = JoinWindows.symmetric(ms(5))
+    joined = stream.join(stream, lambda a, b: f"{a}{b}", windows=windows, name="own", late="late")
+    joined.to("out", value=str)
+    builder.late("late", key=str, value=str).to("late")
+    with TopologyTestDriver(builder.build(optimization=optimization)) as driver:
+        driver.pipe_all("in", [("a", "x", 50), ("a", "y", 5)])
+        found = [(one.value, one.by_ms, one.node) for one in late_of(driver)]
+        sides = ["own-this-windowed", "own-other-windowed"][: 1 if optimization == "all" else 2]
+        assert found == [("y", 40, side) for side in sides]
+        assert driver.read("out", value=str) == [("a", "xx")]
 
 
 def test_late_records_can_be_counted_joined_and_merged_back() -> None:
