@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import TopologyError as TopologyError
     from logstate.contracts.errors import UpgradeError as UpgradeError
     from logstate.contracts.errors import WrongThreadError as WrongThreadError
+    from logstate.contracts.late_record import LateRecord as LateRecord
     from logstate.contracts.records import Change as Change
     from logstate.contracts.records import Record as Record
     from logstate.contracts.records import RecordContext as RecordContext
@@ -119,6 +120,7 @@ _PUBLIC = {
         " StoreError StoreUnavailableError TopicError TopologyError UpgradeError"
         " WrongThreadError"
     ),
+    "logstate.contracts.late_record": "LateRecord",
     "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",
     "logstate.contracts.serving": "Serving",

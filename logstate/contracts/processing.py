@@ -259,6 +259,9 @@ class TaskContext(Protocol):
     def dropper(self, node: str, reason: DropReason) -> Drop:
         """Return the counter of a node's dropped records for a reason."""
 
+    def late_counter(self, stream: str) -> Drop:
+        """Return the counter of the records of a late stream, which are not dropped."""
+
     def store_dropper(self, store: str) -> Drop:
         """Return the counter of records that had expired when a node wrote them to a store."""
 

@@ -72,7 +72,9 @@ DROPPED_RECORDS = _counter("dropped_records_total", "records", "task node reason
 DROPPED_LATENESS = _gauge("dropped_lateness_max_ms", "milliseconds", "task node reason",
     "By how much a grace period or a retention was too short for the latest dropped record.")
 LATE_RECORDS = _counter("late_records_total", "records", "task",
-    "The dropped records that came after their window had closed.")
+    "The records that came after their window had closed, once per window: dropped, or emitted.")
+LATE_STREAM_RECORDS = _counter("late_stream_records_total", "records", "task stream",
+    "The late records that operators emitted as a late stream instead of dropping them.")
 LATE_JOINS = _counter("late_join_records_total", "records", "task store",
     "Records of stream joins whose partners in the store may have expired.")
 EXPIRED_RESULTS = _counter("expired_results_total", "results", "task store",

@@ -161,6 +161,18 @@ _BY_TYPE: dict[Any, Serde[Any]] = {
 }
 
 
+def type_of(serde: Serde[Any]) -> Any:
+    """Return the Python type that a serde was declared as; None if a type does not say it all.
+
+    >>> type_of(string), type_of(json_of(list[int]))
+    (<class 'str'>, list[int])
+    """
+    scalar = next((one for one, known in _BY_TYPE.items() if known is serde), None)
+    if scalar is not None:
+        return scalar
+    return getattr(serde, "type", None) if serde.describe()["format"] == "json" else None
+
+
 def equal_as_bytes(key: Serde[Any]) -> bool:
     """Return whether keys of a serde are equal as objects exactly when their bytes are equal.
 

@@ -55,8 +55,8 @@ class DropLines:
     """The log messages of all tasks of a worker, and the counts that they have reported."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, DropReason], int] = {}
-        self._tell_at_ms: dict[tuple[str, DropReason], float] = {}
+        self._told: dict[tuple[str, DropReason | None], int] = {}
+        self._tell_at_ms: dict[tuple[str, DropReason | None], float] = {}
         self._droppers: WeakSet[Dropper] = WeakSet()
 
     def add(self, dropper: Dropper) -> None:
@@ -81,7 +81,8 @@ class Drops:
         self.place = place
         #: the tasks of a worker share them
         self.lines = DropLines()
-        self._droppers: dict[tuple[str, DropReason], Dropper] = {}
+        #: those of late streams, which drop nothing, have no reason
+        self._droppers: dict[tuple[str, DropReason | None], Dropper] = {}
         #: drops since ``begin_journal``, with the maximum lateness before each
         self.journal: list[tuple[Dropper, int]] | None = None
 
@@ -93,9 +94,23 @@ class Drops:
             self.lines.add(found)
         return found
 
+    def late_counter(self, stream: str) -> Dropper:
+        """Return the counter of a late stream: its records are counted, and neither dropped nor
+        logged.
+        """
+        found = self._droppers.get((stream, None))
+        if found is None:
+            found = self._droppers[stream, None] = Dropper(self, stream, None)
+        return found
+
     def __iter__(self) -> Iterator[Dropped]:
         for one in self._droppers.values():
-            yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
+            if one.reason is not None:
+                yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
+
+    def late_streams(self) -> Iterator[Dropper]:
+        """The counters of the late streams."""
+        return (one for one in self._droppers.values() if one.reason is None)
 
     def by_reason(self) -> Counter[DropReason]:
         """Return the number of drops in all nodes by reason."""
@@ -104,14 +119,15 @@ class Drops:
             counts[one.reason] += one.count
         return +counts
 
-    def counts(self) -> Mapping[tuple[str, DropReason], int]:
+    def counts(self) -> Mapping[tuple[str, DropReason | None], int]:
         """Return the current counts, for ``go_back_to``."""
         return {at: one.count for at, one in self._droppers.items()}
 
-    def go_back_to(self, counts: Mapping[tuple[str, DropReason], int]) -> None:
+    def go_back_to(self, counts: Mapping[tuple[str, DropReason | None], int]) -> None:
         """Restore earlier counts; the drops since then will be counted again."""
-        for at in (*self._droppers, *counts):
-            self.dropper(*at).count = counts.get(at, 0)
+        for node, reason in (*self._droppers, *counts):
+            found = self.late_counter(node) if reason is None else self.dropper(node, reason)
+            found.count = counts.get((node, reason), 0)
 
     def begin_journal(self) -> None:
         """Start recording drops, so that they can be undone."""
@@ -130,7 +146,7 @@ class Dropper:
 
     __slots__ = ("__weakref__", "_drops", "_tell_at_ms", "count", "late_max_ms", "node", "reason")
 
-    def __init__(self, drops: Drops, node: str, reason: DropReason) -> None:
+    def __init__(self, drops: Drops, node: str, reason: DropReason | None) -> None:
         self.node = node
         self.reason = reason
         self.count = self.late_max_ms = 0
@@ -143,15 +159,17 @@ class Dropper:
             self._drops.journal.append((self, self.late_max_ms))
         self.count += 1
         self.late_max_ms = max(self.late_max_ms, late_ms)
+        if self.reason is None:
+            return
         now_ms = self._drops.place.monotonic_ms()
         if now_ms >= self._tell_at_ms:
             self._tell_at_ms = now_ms + _TELL_INTERVAL_MS
             found = self._drops.lines.due(self, now_ms)
             if found is not None:
-                self._tell(late_ms, *found)
+                self._tell(self.reason, late_ms, *found)
 
-    def _tell(self, late_ms: int, since: int, total: int) -> None:
-        place, reason = self._drops.place, self.reason
+    def _tell(self, reason: DropReason, late_ms: int, since: int, total: int) -> None:
+        place = self._drops.place
         _LOGGER.log(
             logging.INFO if reason.is_expected else logging.WARNING,
             _LINE,

@@ -154,6 +154,9 @@ class TaskProgress:
     def dropper(self, node: str, reason: DropReason) -> Dropper:
         return self.drops.dropper(node, reason)
 
+    def late_counter(self, stream: str) -> Dropper:
+        return self.drops.late_counter(stream)
+
     def store_dropper(self, store: str) -> Dropper:
         return self.drops.dropper(writer_of(store, self.sub_topologies), DropReason.EXPIRED)
 

@@ -39,7 +39,7 @@ class RecoveryPoint:
     clocks: dict[str, int]
     partition_times: dict[TopicPartition, int]
     consumed: dict[TopicPartition, int]
-    dropped: Mapping[tuple[str, DropReason], int]
+    dropped: Mapping[tuple[str, DropReason | None], int]
     #: records that were fetched at the commit but not processed (they wait in internal topics)
     queues: dict[TopicPartition, PartitionQueue]
     order: tuple[list[TopicPartition], list[TopicPartition]]

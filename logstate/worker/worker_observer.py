@@ -425,7 +425,12 @@ class WorkerObserver:
             if one.reason.is_late:
                 late += one.count
                 self.metrics.gauge(catalogue.DROPPED_LATENESS, **at).set(one.late_max_ms)
-        self._count_up(seen, catalogue.LATE_RECORDS, late, task=name)
+        emitted = 0
+        for stream in task.drops.late_streams():
+            emitted += stream.count
+            at = {"task": name, "stream": stream.node}
+            self._count_up(seen, catalogue.LATE_STREAM_RECORDS, stream.count, **at)
+        self._count_up(seen, catalogue.LATE_RECORDS, late + emitted, task=name)
         return late
 
     def _tell_late(self, task: Task, late: int) -> None:

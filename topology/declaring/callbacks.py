@@ -33,22 +33,34 @@ from logstate.topology.declaring.declaration_site import (
     function_site,
 )
 from logstate.topology.declaring.late_binding import note_variables
-from logstate.topology.declaring.plain_functions import check_methods, check_plain, check_returns
+from logstate.topology.declaring.plain_functions import (
+    check_methods,
+    check_plain,
+    check_result_type,
+    check_returns,
+)
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def mapper(
-    function: Callable[..., Any], what: str = "mapper", *, yields: bool = False
+    function: Callable[..., Any],
+    what: str = "mapper",
+    *,
+    yields: bool = False,
+    key: object = None,
+    value: object = None,
 ) -> Callable[[Any, Any], Any]:
     """A ``(key, value)`` callable of a mapper, predicate or action.
 
-    ``yields``: the result is any iterable, so a generator function will do.
+    ``yields``: the result is any iterable, so a generator function will do. ``key`` or ``value`` is
+    the declared type of the result, with which its annotation is compared.
     """
     check_plain(function, what, yields=yields)
     note_variables(function, what)
     if what != "action":
         check_returns(function, what)
+    check_result_type(function, what, key=key, value=value)
     if _shape(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
         return function
 
@@ -93,9 +105,12 @@ def aggregator(
     return with_key
 
 
-def joiner(function: Callable[..., Any], what: str = "joiner") -> Callable[[Any, Any, Any], Any]:
-    """A ``(key, left, right)`` callable."""
+def joiner(
+    function: Callable[..., Any], what: str = "joiner", *, value: object = None
+) -> Callable[[Any, Any, Any], Any]:
+    """A ``(key, left, right)`` callable; ``value`` is the declared type of its result."""
     _check_result(function, what)
+    check_result_type(function, what, value=value)
     if _shape(function, what, ("(left, right)", "(key, left, right)"), (2, 3)) == 3:
         return function
 

@@ -86,16 +86,16 @@ def check_returns(function: Callable[..., Any], what: str) -> None:
 
 
 def check_result_type(
-    function: Callable[..., Any], what: str, declared: object, argument: str
+    function: Callable[..., Any], what: str, *, key: object = None, value: object = None
 ) -> None:
     """Refuse a function whose annotated result is of another type than the declared one.
 
     Only types that exclude each other for certain are refused: two scalars, or a scalar and a
-    container, struct or dataclass. ``declared`` may also be a serde; functions without annotations
-    are accepted.
+    container, struct or dataclass. The declared ``key`` or ``value`` may also be a serde; functions
+    without annotations are accepted.
     """
-    found = _annotated_result(function)
-    if not _excludes(declared, found):
+    argument, declared = ("key=", key) if key is not None else ("value=", value)
+    if declared is None or not _excludes(declared, found := _annotated_result(function)):
         return
     raise declaration_error(
         f"The {what} {function_site(function)} returns {getattr(found, '__qualname__', found)}"

@@ -53,6 +53,12 @@ class AggregateOptions(TypedDict, Generic[A], total=False):
     name: str | None
 
 
+class FoldOptions(AggregateOptions[A], total=False):
+    """Options of an aggregation of a stream: those, and the name of its late stream."""
+
+    late: str | None
+
+
 class Fold(NamedTuple):
     """How values become an aggregate. Several groups of a cogroup differ in their aggregator."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypedDict, Unpack, overload
 
+from logstate.contracts.late_record import LateRecord
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
@@ -15,6 +16,7 @@ from logstate.topology.declaring.late_binding import refuse_late_binding
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.dsl.flow import GlobalKTable, InternalStreamsBuilder, K, V
 from logstate.topology.dsl.handles import KStream, KTable
+from logstate.topology.dsl.late_streams import taken_late_stream
 from logstate.topology.dsl.materialized import Materialized, materialized
 from logstate.topology.dsl.topic_declarations import (
     OffsetReset,
@@ -197,6 +199,60 @@ class StreamsBuilder(InternalStreamsBuilder):
             source.value,
             needs_repartition=False,
         )
+
+    @overload
+    def late(self, name: str, *, value: type[V] | Serde[V]) -> KStream[str, LateRecord[str, V]]: ...
+    @overload
+    def late(
+        self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> KStream[K, LateRecord[K, V]]: ...
+    @overload
+    def late(
+        self, name: str, *, key: Any = ..., value: Any = ...
+    ) -> KStream[Any, LateRecord[Any, Any]]: ...
+    def late(
+        self, name: str, *, key: Any = None, value: Any = None
+    ) -> KStream[Any, LateRecord[Any, Any]]:
+        """The stream of the late records of an operator that was declared with ``late=name``.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, TumblingWindows
+        >>> builder = StreamsBuilder()
+        >>> ten = TumblingWindows(size=timedelta(milliseconds=10))
+        >>> clicks = builder.stream("clicks", value=str).group_by_key().windowed_by(ten)
+        >>> counts = clicks.count(store="n", late="late-clicks")
+        >>> late = builder.late("late-clicks", key=str, value=str)
+        >>> late.map_values(lambda one: f"{one.value}: {one.by_ms} ms").to("late", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "a", 3), ("ada", "b", 15), ("ada", "c", 9)])
+        ...     driver.read_with_timestamps("late", value=str), driver.dropped_total
+        ([('ada', 'c: 6 ms', 9)], 0)
+
+        Semantics:
+            Null key: never in it: a null key is not late, and is dropped and counted as always.
+            Null value: in it, if the operator would have accepted a null value in time.
+            Late records: all of the operator, once per missed window; they are not dropped.
+            Order: that of their arrival; before the updates that the same record makes.
+            Repartition: none; its records are where the operator reads them.
+            Store: none.
+            Timestamp: the record's, which is behind stream time; headers are the record's.
+
+        Args:
+            name: as in the operator's ``late=``; also the name of the node in descriptions.
+            key: type or serde of the keys; that of the operator's records if not given. It is for
+                type checkers, too.
+            value: likewise of the operator's values. With types, late records are written as JSON
+                objects; with other serdes, give ``value=`` where the stream is written.
+
+        Returns:
+            The stream. Its values are :class:`logstate.LateRecord`.
+
+        Raises:
+            TopologyError: no operator was declared with this name before.
+
+        Source: of this library; as Flink's side output of late data.
+        """
+        return KStream._of(taken_late_stream(self, name, key, value))
 
     @overload
     def table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
 
@@ -12,6 +12,7 @@ from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import TumblingWindows, duration_ms
+from logstate.topology.dsl.late_streams import add_late_stream
 from logstate.topology.dsl.materialized import Materialized, materialized, windowed_spec
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.operators.streams.deduplicate import DeduplicateNode
@@ -21,12 +22,13 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class KeyOptions(TypedDict, total=False):
-    """Options of a deduplication by key: its store, serdes of the stream, name."""
+    """Options of a deduplication by key: its store, serdes of the stream, name, late stream."""
 
     store: str | Materialized | None
     key: Any
     value: Any
     name: str | None
+    late: str | None
 
 
 class IdOptions(KeyOptions, total=False):
@@ -39,9 +41,10 @@ def deduplicated(
     stream: S,
     interval: timedelta,
     id_selector: Callable[[Any, Any], Any] | None,
-    options: dict[str, Any],
+    given: Mapping[str, Any],
 ) -> S:
     """The stream without duplicates: by its key, or by its key and what the selector returns."""
+    options = dict(given)
     if id_selector is None:
         check_options(options, KeyOptions, "deduplicate_by_key")
     else:
@@ -59,6 +62,7 @@ def _deduplicated(
     value: Any = None,
     id: Any = None,  # noqa: A002  as users write it
     name: str | None = None,
+    late: str | None = None,
 ) -> S:
     interval_ms = duration_ms(interval, "the interval of a deduplication", at_least=1)
     kept = materialized(store)
@@ -101,4 +105,5 @@ def _deduplicated(
     )
     below = stream._below(node, keeps_value=True, key=key, value=value)
     below.logical.relaxed_null_key = True
+    add_late_stream(late, [below.logical], stream, stream.source_names)
     return below

@@ -28,6 +28,16 @@ R = TypeVar("R")
 N = TypeVar("N", bound=ProcessorNode)
 
 
+@dataclass(frozen=True)
+class LateStream:
+    """A late stream until the user takes it: its place in the graph, and the serdes of records."""
+
+    logical: LogicalNode
+    source_names: frozenset[str]
+    key: Serde[Any] | None
+    value: Serde[Any] | None
+
+
 class PairOptions(TypedDict, Generic[K, V], total=False):
     """Options of an operator that makes new keys and values: their serdes, its name."""
 
@@ -73,6 +83,8 @@ class InternalStreamsBuilder:
         )
         #: repartition topics that several aggregations of one named group share
         self.group_topics: dict[tuple[Any, str], LogicalNode] = {}
+        #: by name, those that operators were declared with
+        self.late_streams: dict[str, LateStream] = {}
 
 
 def _interval_ms(interval: timedelta | None, what: str) -> int | None:

@@ -6,22 +6,24 @@ A group that needs it is read behind its repartition topic, which its aggregatio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Unpack
 
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import REPARTITION_SUFFIX
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import SessionWindows
 from logstate.topology.dsl.aggregations import (
     AggregateOptions,
     Aggregator,
     Fold,
+    FoldOptions,
     StreamAggregation,
     aggregate_store,
 )
 from logstate.topology.dsl.flow import Flow, K, V
+from logstate.topology.dsl.late_streams import add_late_stream
 from logstate.topology.dsl.materialized import AnyWindows
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
@@ -67,10 +69,16 @@ class GroupedFlow(Flow[K, V]):
         self,
         what: str,
         windows: AnyWindows | None,
-        options: AggregateOptions[Any],
+        options: FoldOptions[Any],
         fold: Fold | None = None,
     ) -> StreamAggregation:
         store = aggregate_store(what, windows, self, options, fold)
+        late = options.get("late")
+        if late is not None and windows is None:
+            raise declaration_error(
+                f"{what} has late={late!r}, but without windows no record is late. Leave it out, or"
+                " aggregate in windows: windowed_by(...)."
+            )
         emit = options.get("emit", "update")
         return StreamAggregation(windows, store, emit, self.builder.window_emit_interval_ms)
 
@@ -83,7 +91,7 @@ def aggregated(
     grouped: GroupedFlow[Any, Any],
     windows: AnyWindows | None,
     fold: Fold,
-    **options: Unpack[AggregateOptions[Any]],
+    **options: Unpack[FoldOptions[Any]],
 ) -> TableFlow[Any, Any]:
     """The table of one group's aggregates."""
     what = "An aggregation" if windows is None else "A windowed aggregation"
@@ -95,6 +103,7 @@ def aggregated(
     parent, sources = grouped._input_of(aggregation.store)
     logical = aggregation.logical_node(node)
     graph.add(parent, logical)
+    add_late_stream(options.get("late"), [logical], grouped, sources)
     key, value = aggregation.result_key(), aggregation.store.value
     return TableFlow(grouped.builder, node.name, logical, sources, key, value, node)
 
@@ -104,7 +113,7 @@ def cogrouped(
     windows: AnyWindows | None,
     initializer: Callable[[], Any],
     merger: Aggregator | None,
-    **options: Unpack[AggregateOptions[Any]],
+    **options: Unpack[FoldOptions[Any]],
 ) -> TableFlow[Any, Any]:
     """Repartitions first, then one aggregation node per group, then the node that unites them."""
     first = groups[0][0]
@@ -116,7 +125,7 @@ def cogrouped(
     graph.copartition(sources)
     prefix = "COGROUPKSTREAM-AGGREGATE-"
     nodes: list[FoldNode] = []
-    logicals: list[LogicalNode] = []
+    logicals: list[ProcessorLogicalNode] = []
     for number, ((_, aggregator), (parent, _)) in enumerate(zip(groups, inputs, strict=True)):
         node_name = graph.names.suffixed(name, f"-cogroup-agg-{number}", prefix)
         node = aggregation.node(node_name, Fold(prefix, initializer, aggregator, merger))
@@ -129,6 +138,9 @@ def cogrouped(
     merge = CogroupMergeNode(merge_name, parents=tuple(nodes), store=store, emit=aggregation.emit)
     merged = ProcessorLogicalNode(merge)
     graph.add(logicals, merged)
+    late_value = first.value if all(one.value == first.value for one, _ in groups) else None
+    late_records = replace(first, value=late_value)
+    add_late_stream(options.get("late"), logicals, late_records, sources)
     key, value = aggregation.result_key(), store.value
     return TableFlow(first.builder, merge_name, merged, sources, key, value, merge)
 

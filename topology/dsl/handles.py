@@ -20,7 +20,6 @@ from logstate.topology.declaring.argument_checks import check_kind, check_option
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
-from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
 from logstate.topology.dsl.aggregations import (
@@ -29,6 +28,7 @@ from logstate.topology.dsl.aggregations import (
     A,
     AggregateOptions,
     Fold,
+    FoldOptions,
     as_aggregator,
     reduction,
 )
@@ -234,7 +234,8 @@ class KStream(StreamFlow[K, V]):
             interval: how far apart records of a key have to be to go on both; more than 0.
             options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
                 ``value``, the serdes of the stream if they are not known, of which ``value`` is
-                needed for a repartition topic only; ``name``.
+                needed for a repartition topic only; ``name``; ``late``, the name of
+                the stream of late records (``StreamsBuilder.late``), which are not dropped then.
 
         Raises:
             TopologyError: the interval is not positive; neither a store nor a name is given; a
@@ -285,8 +286,7 @@ class KStream(StreamFlow[K, V]):
 
         Source: ``KStream.deduplicateByKeyValue`` of KIP-655.
         """
-        selector = callbacks.mapper(id_selector, "id selector")
-        return deduplicated(self, interval, selector, {**options})
+        return deduplicated(self, interval, callbacks.mapper(id_selector, "id selector"), options)
 
     def merge(self, *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """One stream of the records of this and all others.
@@ -431,8 +431,7 @@ class KStream(StreamFlow[K, V]):
 
         Source: Kafka Streams' ``KStream.mapValues``; with the key: KIP-149.
         """
-        function = callbacks.mapper(mapper)
-        check_result_type(mapper, "mapper", value, "value=")
+        function = callbacks.mapper(mapper, value=value)
         node = self._node(MapValuesNode, name, "KSTREAM-MAPVALUES-", mapper=function)
         return self._below(node, value_changing=True, value=value)
 
@@ -549,8 +548,7 @@ class KStream(StreamFlow[K, V]):
 
         Source: Kafka Streams' ``KStream.selectKey``.
         """
-        function = callbacks.mapper(mapper)
-        check_result_type(mapper, "mapper", key, "key=")
+        function = callbacks.mapper(mapper, key=key)
         node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
         return self._below(node, key_changing=True, key=key, keeps_value=True)
 
@@ -797,8 +795,7 @@ class KStream(StreamFlow[K, V]):
 
         Source: Kafka Streams' ``KStream.groupBy``; names: KIP-372.
         """
-        function = callbacks.mapper(mapper)
-        check_result_type(mapper, "mapper", key, "key=")
+        function = callbacks.mapper(mapper, key=key)
         node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
         return KGroupedStream(
             self.builder,
@@ -971,6 +968,8 @@ class KStream(StreamFlow[K, V]):
                 ``grace``, ``key``, ``left_value``, ``name`` (required if there is a repartition
                 or a grace); with a global table ``key_mapper`` (required), ``name``; with all
                 ``value``, the serde of the result.
+                With a stream, and with ``grace``, ``late`` names the stream of late records
+                (``StreamsBuilder.late``), which are not joined then.
 
         Returns:
             The joined stream; without ``value`` its values have no serde until one is given.
@@ -1424,7 +1423,7 @@ class CountAndReduce(ABC, Generic[G, V]):
     def _grouping(self) -> tuple[GroupedFlow[Any, V], AnyWindows | None]:
         """The group that is aggregated, and by which windows."""
 
-    def _aggregated(self, fold: Fold, **options: Unpack[AggregateOptions[Any]]) -> KTable[Any, Any]:
+    def _aggregated(self, fold: Fold, **options: Unpack[FoldOptions[Any]]) -> KTable[Any, Any]:
         grouped, windows = self._grouping()
         return KTable._of(aggregated(grouped, windows, fold, **options))
 
@@ -1434,6 +1433,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[G, int]:
         """The number of records per key; of a windowed stream per key and window.
 
@@ -1477,6 +1477,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1490,7 +1492,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         ``SessionWindowedKStream`` (KIP-94); ``emit="commit"`` is its record cache made exact
         (KIP-63).
         """
-        return self._aggregated(COUNT, store=store, emit=emit, name=name)
+        return self._aggregated(COUNT, store=store, emit=emit, name=name, late=late)
 
     def reduce(
         self,
@@ -1499,6 +1501,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[G, V]:
         """Combine the values of each key, or key and window, into one of the same type.
 
@@ -1528,6 +1531,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1541,7 +1546,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         ``SessionWindowedKStream`` (KIP-94).
         """
         fold = reduction(reducer, self._grouping()[0].value)
-        return self._aggregated(fold, store=store, emit=emit, name=name)
+        return self._aggregated(fold, store=store, emit=emit, name=name, late=late)
 
 
 class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
@@ -1552,14 +1557,14 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[A, V], A | None],
-        **options: Unpack[AggregateOptions[A]],
+        **options: Unpack[FoldOptions[A]],
     ) -> KTable[G, A]: ...
     @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
-        **options: Unpack[AggregateOptions[A]],
+        **options: Unpack[FoldOptions[A]],
     ) -> KTable[G, A]: ...
     def aggregate(
         self,
@@ -1570,6 +1575,7 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[G, Any]:
         """Fold the values of each key, or key and window, into an aggregate of any type.
 
@@ -1607,6 +1613,8 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1624,7 +1632,7 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
             callbacks.initializer(initializer),
             callbacks.aggregator(aggregator),
         )
-        return self._aggregated(fold, value=value, store=store, emit=emit, name=name)
+        return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1837,7 +1845,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         initializer: Callable[[], A],
         aggregator: Callable[[A, V], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
-        **options: Unpack[AggregateOptions[A]],
+        **options: Unpack[FoldOptions[A]],
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -1845,7 +1853,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
-        **options: Unpack[AggregateOptions[A]],
+        **options: Unpack[FoldOptions[A]],
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -1857,6 +1865,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[Windowed[K], Any]:
         """Fold the values of each key and session into an aggregate of any type.
 
@@ -1890,6 +1899,8 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             emit: "update" sends every change, "commit" the last one per key (and window) and
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1907,7 +1918,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             callbacks.aggregator(aggregator),
             callbacks.merger(merger),
         )
-        return self._aggregated(fold, value=value, store=store, emit=emit, name=name)
+        return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
 
 
 @dataclass(frozen=True, eq=False)
@@ -2023,8 +2034,8 @@ class CogroupedKStream(Generic[K, A]):
 
         Source: Kafka Streams' ``CogroupedKStream.aggregate`` (KIP-150).
         """
-        start = callbacks.initializer(initializer)
         options = AggregateOptions(value=value, store=store, emit=emit, name=name)
+        start = callbacks.initializer(initializer)
         return KTable._of(cogrouped(self.groups, None, start, None, **options))
 
     def windowed_by(
@@ -2096,6 +2107,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
+        late: str | None = None,
     ) -> KTable[Any, A]:
         """The table of aggregates per key and window.
 
@@ -2131,6 +2143,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
             emit: "update" sends every change, "commit" the last one per key, window and commit,
                 "close" one final result per window, as by :class:`TimeWindowedKStream`.
             name: prefix of the operators' names; generated if not given.
+            late: name of the stream of the late records of all groups, which are emitted there
+                instead of dropped; see ``StreamsBuilder.late``.
 
         Returns:
             The table of aggregates; its keys are ``Windowed``.
@@ -2154,7 +2168,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
             )
         start = callbacks.initializer(initializer)
         merge = None if merger is None else callbacks.merger(merger)
-        options = AggregateOptions(value=value, store=store, emit=emit, name=name)
+        options = FoldOptions(value=value, store=store, emit=emit, name=name, late=late)
         return KTable._of(cogrouped(self.groups, self.windows, start, merge, **options))
 
 
@@ -2532,8 +2546,7 @@ class KTable(TableFlow[K, V]):
 
         Source: Kafka Streams' ``KTable.mapValues``; with the key: KIP-149.
         """
-        function, prefix = callbacks.mapper(mapper), "KTABLE-MAPVALUES-"
-        check_result_type(mapper, "mapper", value, "value=")
+        function, prefix = callbacks.mapper(mapper, value=value), "KTABLE-MAPVALUES-"
         return self._below(TableMapValuesNode, name, prefix, store, value, mapper=function)
 
     def transform_values(

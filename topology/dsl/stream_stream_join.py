@@ -20,10 +20,10 @@ from logstate.serdes.join_serdes import SideSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
-from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows, duration_ms
 from logstate.topology.dsl.flow import R
+from logstate.topology.dsl.late_streams import add_late_stream
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.operators.joins.self_join import SelfJoinNode
@@ -37,7 +37,7 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class StreamJoinOptions(TypedDict, Generic[R], total=False):
-    """Options of a stream-stream join: its windows, store base name, serdes, name."""
+    """Options of a stream-stream join: its windows, store base name, serdes, name, late stream."""
 
     windows: Required[JoinWindows]
     store: str | Materialized | None
@@ -48,6 +48,7 @@ class StreamJoinOptions(TypedDict, Generic[R], total=False):
     right_value: Any
     value: SerdeLike[R]
     name: str | None
+    late: str | None
 
 
 class StreamStreamJoin(Generic[S]):
@@ -69,7 +70,9 @@ class StreamStreamJoin(Generic[S]):
         right_value: Any = None,
         value: Any = None,
         name: str | None = None,
+        late: str | None = None,
     ) -> None:
+        self.late = late
         self.graph = left.builder.graph
         self.builder = left.builder
         self.name = required_name(
@@ -80,8 +83,7 @@ class StreamStreamJoin(Generic[S]):
         )
         self.left = left
         self.right = right
-        self.joiner = callbacks.joiner(joiner)
-        check_result_type(joiner, "joiner", value, "value=")
+        self.joiner = callbacks.joiner(joiner, value=value)
         self.is_left = kind in ("left", "outer")
         self.is_outer = kind == "outer"
         self.windows = windows
@@ -113,10 +115,20 @@ class StreamStreamJoin(Generic[S]):
         this_store = self._window_store(self.left_store, this_suffix, self.left_value)
         other_store = self._window_store(self.right_store, other_suffix, self.right_value)
         this_join, other_join = self._join_nodes(this_suffix, other_suffix, this_store, other_store)
+        this_window = StreamJoinWindowNode(
+            this_windowed, store=this_store, windows=self.windows, other_store=other_store.name
+        )
+        other_window = StreamJoinWindowNode(
+            other_windowed,
+            store=other_store,
+            windows=self.windows,
+            other_store=this_store.name,
+            is_left_side=False,
+        )
         logical = StreamJoinLogicalNode(
             union,
-            this_window=left._add(StreamJoinWindowNode(this_windowed, store=this_store)),
-            other_window=right._add(StreamJoinWindowNode(other_windowed, store=other_store)),
+            this_window=left._add(this_window),
+            other_window=right._add(other_window),
             this_join=this_join,
             other_join=other_join,
             union=PassThroughNode(union),
@@ -126,6 +138,15 @@ class StreamStreamJoin(Generic[S]):
         )
         logical.relaxed_null_key = self.is_left
         self.graph.add([left.logical, right.logical], logical)
+        sides = [logical.this_window, logical.other_window]
+        add_late_stream(
+            self.late,
+            sides,
+            left,
+            left.source_names | right.source_names,
+            key=self.key,
+            value=self.left_value if self.left_value == self.right_value else None,
+        )
         return left._derive(
             union,
             logical,

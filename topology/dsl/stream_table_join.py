@@ -11,10 +11,10 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import required_name
-from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.flow import Flow, GlobalKTable, R
+from logstate.topology.dsl.late_streams import add_late_stream
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.nodes import ProcessorNode
@@ -26,13 +26,14 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class StreamTableJoinOptions(TypedDict, Generic[R], total=False):
-    """Options of a stream-table join: grace, serdes of the stream and of the result, name."""
+    """Options of a stream-table join: grace, serdes of stream and result, name, late stream."""
 
     grace: timedelta | None
     key: Any
     left_value: Any
     value: SerdeLike[R]
     name: str | None
+    late: str | None
 
 
 class GlobalTableJoinOptions(TypedDict, Generic[R], total=False):
@@ -54,13 +55,18 @@ def join_table(
     left_value: Any = None,
     value: Any = None,
     name: str | None = None,
+    late: str | None = None,
 ) -> S:
     """Inner or left join with a table; with ``grace`` through a buffer."""
+    if late is not None and grace is None:
+        raise declaration_error(
+            f"A stream-table join has late={late!r}, but without grace= it joins every record at"
+            " once, and none is late. Leave it out, or give grace=."
+        )
     result = optional_serde(value, None, "the result of the join")
     for given, what in ((key, "key"), (left_value, "value")):
         optional_serde(given, None, f"the {what} of the stream")  # where they are needed or not
-    function = callbacks.joiner(joiner)
-    check_result_type(joiner, "joiner", value, "value=")
+    function = callbacks.joiner(joiner, value=value)
     builder = stream.builder
     if stream.needs_repartition:
         prefix = required_name(
@@ -89,9 +95,12 @@ def join_table(
         sides["grace_ms"] = _grace_ms(grace, table)
         sides["store"] = _buffer(stream, buffer, grace, key, left_value)
         node = stream._node(StreamTableGraceJoinNode, name, prefix, **sides)
-    return _joined(
+    joined = _joined(
         stream, node, is_left=is_left, value=result, source_names=sources, needs_repartition=False
     )
+    value_serde = optional_serde(left_value, stream.value, "the value of the stream")
+    add_late_stream(late, [joined.logical], stream, sources, value=value_serde)
+    return joined
 
 
 def join_global_table(

@@ -161,7 +161,8 @@ def window_grace_ms(node: LogicalNode) -> int:
     """How long the windows of a table stay open after their end; raises if it has none."""
     if node.window_grace_ms is not None:
         return node.window_grace_ms
-    if not node.parents or all(parent.priority < 0 for parent in node.parents):
+    is_top = not node.parents or all(parent.priority < 0 for parent in node.parents)
+    if is_top or node.ends_windows:
         raise declaration_error(
             f"suppress until_window_closes() needs windowed keys, but nothing above {node.name!r}"
             " makes windows: no row would ever be final. Use until_time_limit(...), or aggregate"

@@ -11,7 +11,6 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
-from logstate.topology.declaring.plain_functions import check_result_type
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.aggregations import value_serde
 from logstate.topology.dsl.flow import R
@@ -74,8 +73,7 @@ def join_tables(
     name: str | None = None,
 ) -> T:
     """Join rows of ``left`` with rows of ``right`` by key, or by a foreign key in the left ones."""
-    function = callbacks.joiner(joiner)
-    check_result_type(joiner, "joiner", value, "value=")
+    function = callbacks.joiner(joiner, value=value)
     hint = "Make a stream one by to_table(); a stream can join a table the other way round."
     check_kind(right, TableFlow, "A table join", "a KTable", hint)
     left._check_same_builder(right, "join")

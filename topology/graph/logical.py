@@ -53,6 +53,8 @@ class LogicalNode(Declared):
     declared_at: str | None = None
     #: a left or outer join downstream keeps null keys alive (KIP-962)
     relaxed_null_key: bool = field(default=False, init=False)
+    #: its records have no windows, though those of its parents do
+    ends_windows: bool = False
     #: how long after its end a window of this aggregation is still open; None: not windowed
     window_grace_ms: int | None = field(default=None, init=False)
     #: "key", "value": it makes new ones without a serde

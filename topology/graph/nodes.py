@@ -175,6 +175,9 @@ class ProcessorNode(Node, ABC):
         """The method that declared it, if its generated name does not say so."""
         return None
 
+    #: the child that gets its late records, and none of its results; None: it drops them
+    late: str | None = field(default=None, init=False)
+
     def own_stores(self) -> tuple[StoreSpec, ...]:
         """Stores that come into being with this node. Asked for when the plan is written."""
         return ()

@@ -85,13 +85,17 @@ def _compile_node(
     changing: frozenset[str],
 ) -> Process:
     has_table_edge = isinstance(node, ProcessorNode) and node.has_table_edge
+    every = dict(zip(names, below, strict=True))
+    if isinstance(node, ProcessorNode) and node.late is not None:
+        names = [name for name in names if name != node.late]
+        below = [every[name] for name in names]
     forward: Any = None
     if len(below) > 1:
         forward = watched_fan_out(task, node, names, below, changing, has_table_edge=has_table_edge)
     if forward is None:
         forward = _compose(below, has_table_edge=has_table_edge)
     if isinstance(node, ProcessorNode):
-        return node.compile(task, forward, dict(zip(names, below, strict=True)))
+        return node.compile(task, forward, every)
     if isinstance(node, SinkNode):
         return compile_sink(node, task)
     process: Process = forward

@@ -48,6 +48,11 @@ class StreamJoinLogicalNode(LogicalNode):
         """Keep one side only: a record always finds itself, so left and outer joins qualify too."""
         for parent in list(self.other_window.parents):
             parent.remove_child(self.other_window)
+        for child in list(self.other_window.children):  # the late stream
+            self.other_window.remove_child(child)
+        window = self.this_window.node
+        assert isinstance(window, StreamJoinWindowNode)
+        window.other_store, window.is_self_join = window.store.name, True
         self.is_self_join = True
 
     def write(self, plan: PlanBuilder) -> None:

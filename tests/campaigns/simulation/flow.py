@@ -17,7 +17,8 @@ Three more belong to stories of their own. ``times`` is ``table`` with a timesta
 asks for the time of the partition; ``cuts`` is ``table`` with so many schedules that no cut fits
 into the metadata of an offset, and with a store that forgets; ``histories`` is ``versions`` with
 prices that are deleted, and histories and segments so short that all of them expire; ``timers``
-counts orders per key until a timer, which others extend, deletes the count.
+counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
+the late records of windows, of sessions and of a join.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from datetime import timedelta
 from functools import cache
 
 import logstate.contracts.partitioner
+from logstate.contracts.late_record import LateRecord
 from logstate.contracts.records import Record, Windowed
 from logstate.testing import FakeCluster
 from logstate.topology import (
+    HoppingWindows,
     JoinWindows,
     KeyTimers,
     KStream,
@@ -202,6 +205,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "versions": _versions_variant,
             "histories": _histories_variant,
             "timers": _timers_variant,
+            "late": lambda orders, prices: _late_variant(builder, orders, prices),
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(
@@ -265,6 +269,32 @@ def _streams_variant(orders: KStream[str, str], prices: KStream[str, str]) -> No
     finals.to_stream(_plain_key, key=str).to(
         "windowed", key=str, value=str, partitioner=_by_order_key
     )
+
+
+def _late_variant(
+    builder: StreamsBuilder, orders: KStream[str, str], prices: KStream[str, str]
+) -> None:
+    groups = orders.group_by_key()
+    hops = HoppingWindows(size=timedelta(milliseconds=6), advance=timedelta(milliseconds=3))
+    counts = groups.windowed_by(hops).count(store="windows", name="hops", late="late-hops")
+    counts.to_stream(_plain_key, key=str).to(
+        "windowed", key=str, value=int, partitioner=_by_order_key
+    )
+    gap = SessionWindows(gap=timedelta(milliseconds=2))
+    groups.windowed_by(gap).count(store="sessions", name="visits", late="late-visits")
+    near = JoinWindows.symmetric(timedelta(milliseconds=2))
+    joined = orders.join(
+        prices, lambda order, price: f"{order}@{price}", windows=near, name="matches", late="apart"
+    )
+    late = [
+        builder.late(name, key=str, value=str) for name in ("late-hops", "late-visits", "apart")
+    ]
+    shown = [one.map_values(_shown_late, value=str) for one in late]
+    shown[0].merge(*shown[1:], joined).to("enriched", key=str, value=str)
+
+
+def _shown_late(late: LateRecord[str, str]) -> str:
+    return f"{late.node} {late.value} {late.window} {late.by_ms}"
 
 
 def _timers_variant(orders: KStream[str, str], prices: KStream[str, str]) -> None:

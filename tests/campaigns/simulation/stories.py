@@ -17,6 +17,7 @@ from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.large_cuts import LargeCuts
+from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
 from tests.campaigns.simulation.overtaken_tables import OvertakenTables
 from tests.campaigns.simulation.partition_times import PartitionTimes
@@ -54,6 +55,7 @@ STORIES = {
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
     "large_cuts": Story(LargeCuts.of),
+    "late_streams": Story(LateStreams.of),
     "named_cuts": Story(NamedCuts.of),
     "overtaken_tables": Story(OvertakenTables.of),
     "partition_times": Story(PartitionTimes.of),

@@ -19,7 +19,9 @@ def _topology(variant: str) -> Topology:
     return flow.topology(variant, in_memory=False)
 
 
-@pytest.mark.parametrize("variant", ["streams", "sources", "versions", "timers", "foreign_keys"])
+@pytest.mark.parametrize(
+    "variant", ["streams", "sources", "versions", "timers", "late", "foreign_keys"]
+)
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:
     inputs: list[Any] = [
         (one.topic, (one.key or b"").decode(), (one.value or b"").decode(), one.timestamp)

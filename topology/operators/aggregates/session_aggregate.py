@@ -12,7 +12,8 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
   record's own value comes last.
 - late: a session is closed once the operator's stream time exceeds its end by more than gap +
   grace. What counts is the session that the record would end up in: a record far behind is accepted
-  if it reaches a session that is still open. Dropped records are counted.
+  if it reaches a session that is still open. Dropped records are counted. With ``late`` they are
+  emitted instead, with the session that they would have ended up in.
 - result: key ``Windowed(key, start, end)``; timestamp = the session's END, for tombstones too.
   Record headers do not travel with it, except with ``emit="commit"`` and a store without headers:
   it sends those of the record that wrote the session last. A result of None removes the row.
@@ -48,6 +49,7 @@ from logstate.topology.operators.aggregates.emit_on_close import (
 )
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 from logstate.topology.operators.aggregates.initial_values import new_values
+from logstate.topology.operators.streams.late_records import late_output
 
 #: forwards (session, aggregate, old aggregate, headers of the record)
 SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any, Headers], None]
@@ -71,22 +73,24 @@ class SessionAggregateNode(FoldNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         if self.emit == "close":
-            update = self._compile_update(task, None)
+            update = self._compile_update(task, None, children)
             observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
             wait = self.windows.gap_ms + self.windows.grace_ms
             return emitting_closed(update, observed, wait, self._compile_emission(task, forward))
         forward = self.commit_buffered(task, forward)
         if self.emit == "commit":
             held = _held_session(forward, with_headers=not self.store.with_headers)
-            return self._compile_update(task, held)
+            return self._compile_update(task, held, children)
         sends_old = self.sends_old_values
 
         def forward_session(session: Windowed[Any], new: Any, old: Any, headers: Headers) -> None:
             forward(session, new, old if sends_old else None, session.end_ms, None, True)
 
-        return self._compile_update(task, forward_session)
+        return self._compile_update(task, forward_session, children)
 
-    def _compile_update(self, task: TaskContext, forward: SessionForward | None) -> StreamProcess:
+    def _compile_update(
+        self, task: TaskContext, forward: SessionForward | None, children: Children
+    ) -> StreamProcess:
         store = task.store(self.store.name)
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
         initializer = new_values(self.initializer, self.store)
@@ -98,6 +102,7 @@ class SessionAggregateNode(FoldNode):
         note_deletion = deletion_note(self, task)
         drop_null_key = task.dropper(self.name, DropReason.NULL_KEY)
         drop_late = task.dropper(self.name, DropReason.LATE)
+        emit_late = late_output(self, children, DropReason.LATE)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -114,7 +119,12 @@ class SessionAggregateNode(FoldNode):
                 start = min(start, session.start_ms)
                 end = max(end, session.end_ms)
             if end < observed.time - grace - gap:
-                drop_late(observed.time - grace - gap - end)
+                late_ms = observed.time - grace - gap - end
+                if emit_late is None:
+                    drop_late(late_ms)
+                else:
+                    missed = Windowed(key, start, end)
+                    emit_late(key, value, timestamp, headers, missed, late_ms)
                 return
             task.timestamp, task.headers = timestamp, headers
             if start != end:

@@ -10,7 +10,8 @@ Semantics, exactly Kafka Streams' (`KStreamSlidingWindowAggregate`):
 
 - null key or null value: dropped, counted (the other windows drop null keys only).
 - late: a window is closed once the operator's stream time exceeds its end by more than the grace; a
-  record is dropped and counted once per closed window, or once if all its windows are closed.
+  record is dropped and counted once per closed window, or once if all its windows are closed. With
+  ``late`` it is emitted instead, as often, in the second case with its left window.
 - early records, before ``difference``: their windows would start before 0, so all share [0,
   difference].
 - result: key ``Windowed(key, start, end)``, end inclusive; timestamp = largest of the window's
@@ -49,6 +50,7 @@ from logstate.topology.operators.aggregates.window_aggregate import (
     closed_windows,
     windowed_row_getter,
 )
+from logstate.topology.operators.streams.late_records import EmitLate, late_output
 
 
 class SlidingAggregateNode(FoldNode):
@@ -67,7 +69,8 @@ class SlidingAggregateNode(FoldNode):
             emit_closed = self._compile_emission(task, forward)
         else:
             publish = self.commit_buffered(task, forward)
-        update = _SlidingUpdate(task, self, publish)
+        emit_late = late_output(self, children, DropReason.LATE)
+        update = _SlidingUpdate(task, self, publish, emit_late)
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms
         drop = null_dropper(task.dropper, self.name)
@@ -81,7 +84,12 @@ class SlidingAggregateNode(FoldNode):
                 observed.time = timestamp
             close_time = observed.time - grace
             if timestamp + difference < close_time:
-                drop_late(close_time - max(timestamp, difference))
+                end = max(timestamp, difference)
+                if emit_late is None:
+                    drop_late(close_time - end)
+                else:
+                    missed = Windowed(key, end - difference, end)
+                    emit_late(key, value, timestamp, headers, missed, close_time - end)
                 return
             record = _Record(key, value, timestamp, headers, close_time)
             if timestamp < difference:
@@ -123,7 +131,11 @@ class _SlidingUpdate:
     """The updates of one record to the windows of its key."""
 
     def __init__(
-        self, task: TaskContext, node: SlidingAggregateNode, publish: TableProcess | None
+        self,
+        task: TaskContext,
+        node: SlidingAggregateNode,
+        publish: TableProcess | None,
+        emit_late: EmitLate | None,
     ) -> None:
         store = task.store(node.store.name)
         self._task = task
@@ -133,6 +145,7 @@ class _SlidingUpdate:
         self._publish = publish
         self._rows_before = node.rows_before(task)
         self._drop_late = task.dropper(node.name, DropReason.LATE)
+        self._emit_late = emit_late
         self._initializer = new_values(node.initializer, node.store)
         self._aggregator = node.aggregator
         self._note_deletion = deletion_note(node, task)
@@ -220,7 +233,11 @@ class _SlidingUpdate:
         key, value, timestamp, headers, close_time = record
         end = start + self._difference
         if end < close_time:
-            self._drop_late(close_time - end)
+            if self._emit_late is None:
+                self._drop_late(close_time - end)
+            else:
+                missed = Windowed(key, start, end)
+                self._emit_late(key, value, timestamp, headers, missed, close_time - end)
             return
         latest = base.timestamp if base.timestamp > timestamp else timestamp
         aggregate = self._aggregator(key, value, base.aggregate)

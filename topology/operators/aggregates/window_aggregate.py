@@ -7,7 +7,8 @@ Semantics, exactly Kafka Streams' (`KStreamWindowAggregate`):
   results do not.
 - late: a window is closed once the operator's own stream time (largest timestamp it has seen, this
   record included) reaches window end + grace. A record is dropped and counted once PER closed
-  window; a hopping record may be late for one window and on time for the next.
+  window; a hopping record may be late for one window and on time for the next. With ``late`` it is
+  emitted instead, once per closed window, before the updates of the open ones.
 - result: key ``Windowed(key, start, end)``, end exclusive; timestamp = largest of the window's
   records. A result of None deletes the row and is forwarded as a tombstone; the next record starts
   from the initializer.
@@ -49,6 +50,7 @@ from logstate.topology.operators.aggregates.emit_on_close import (
     stream_time_of,
 )
 from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
+from logstate.topology.operators.streams.late_records import late_output
 
 _HEAD = """\
 if key is None:
@@ -79,6 +81,12 @@ for start, end in windows_for(timestamp):
 )
 
 
+def _emitting_late(head: str) -> str:
+    """Return the text that emits a late record instead of dropping it."""
+    missed = "missed(key, start, end)"
+    return head.replace("drop_late(", f"emit_late(key, value, timestamp, headers, {missed}, ")
+
+
 class WindowAggregateNode(FoldNode):
     """One row per key and window."""
 
@@ -91,23 +99,33 @@ class WindowAggregateNode(FoldNode):
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         if self.emit == "close":
-            process = self._compile_fold(task, observed, None)
+            process = self._compile_fold(task, observed, None, children)
             emit_closed = self._compile_emission(task, forward)
             return emitting_closed(process, observed, self.windows.grace_ms, emit_closed)
-        return self._compile_fold(task, observed, self.commit_buffered(task, forward))
+        return self._compile_fold(task, observed, self.commit_buffered(task, forward), children)
 
     def _compile_fold(
-        self, task: TaskContext, observed: TimeCell, forward: TableProcess | None
+        self,
+        task: TaskContext,
+        observed: TimeCell,
+        forward: TableProcess | None,
+        children: Children,
     ) -> StreamProcess:
         windows = self.windows
-        names = {"observed": observed, "grace": windows.grace_ms}
+        names: dict[str, Any] = {"observed": observed, "grace": windows.grace_ms}
         names["drop_null_key"] = task.dropper(self.name, DropReason.NULL_KEY)
-        names["drop_late"] = task.dropper(self.name, DropReason.LATE)
+        one_window, each_window = _ONE_WINDOW, _WINDOWS
+        emit_late = late_output(self, children, DropReason.LATE)
+        if emit_late is None:
+            names["drop_late"] = task.dropper(self.name, DropReason.LATE)
+        else:
+            names |= {"emit_late": emit_late, "missed": Windowed}
+            one_window, each_window = map(_emitting_late, (one_window, each_window))
         if isinstance(windows, TumblingWindows) and advance_ms_of(windows) is not None:
             names["size"] = windows.size_ms
-            return make_fold(self, task, forward, head=_ONE_WINDOW, kind="window", **names)
+            return make_fold(self, task, forward, head=one_window, kind="window", **names)
         names["windows_for"] = _checked(windows, self.name)
-        return make_fold(self, task, forward, head=_WINDOWS, kind="windows", **names)
+        return make_fold(self, task, forward, head=each_window, kind="windows", **names)
 
     def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
         size, name = self.windows.size_ms, self.store.name

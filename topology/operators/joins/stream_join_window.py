@@ -5,17 +5,25 @@ store afterwards: in a self-join over two stores a record meets itself exactly o
 
 Records with a null key are not kept, since they match nothing. Null values ARE put: they are logged
 and use up a sequence number, but no row comes of them, as in Kafka Streams.
+
+With ``late`` a record whose window the other side has passed, by more than the grace, is neither
+kept nor joined, but emitted as a late record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.records import Headers
+from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.operators.joins.stream_join import partners_in
+from logstate.topology.operators.streams.late_records import EmitLate, late_output
 
 
 class StreamJoinWindowNode(ProcessorNode):
@@ -24,11 +32,47 @@ class StreamJoinWindowNode(ProcessorNode):
     store: StoreSpec
     #: whether the other side gets the same objects: a stream that is joined with itself
     is_shared: bool = field(default=False, init=False)
+    #: of late records: the windows of the join, and the store of the other side
+    windows: JoinWindows | None = None
+    other_store: str | None = None
+    is_left_side: bool = True
+    #: the stream is joined with itself over this one store
+    is_self_join: bool = field(default=False, init=False)
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (self.store,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        process = self._compile_keeping(task, forward)
+        emit_late = late_output(self, children, DropReason.LATE)
+        return process if emit_late is None else self._compile_late(task, process, emit_late)
+
+    def _compile_late(self, task: TaskContext, process: Process, emit_late: EmitLate) -> Process:
+        """Emit what comes after the other side has passed its window and the grace.
+
+        Such a record may have missed partners, so it is not joined at all, and not kept.
+        """
+        assert self.windows is not None
+        assert self.other_store is not None
+        keep: Callable[..., None] = process
+        before, after = self.windows.before_ms, self.windows.after_ms
+        if not self.is_left_side:
+            before, after = after, before
+        back_ms = max(before, after) if self.is_self_join else before
+        _, others, reach, note_late = partners_in(task, self.other_store, back_ms=back_ms)
+
+        def process_late(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            late_ms = others.time - timestamp - reach
+            if late_ms > 0 and key is not None and value is not None:
+                note_late()
+                missed = Windowed(key, max(0, timestamp - before), max(0, timestamp + after))
+                emit_late(key, value, timestamp, headers, missed, late_ms)
+                return
+            keep(key, value, timestamp, headers)
+
+        return process_late
+
+    def _compile_keeping(self, task: TaskContext, forward: Forward) -> Process:
         store = task.store(self.store.name)
         put = store.put
         if not self.store.value.immutable:

@@ -9,7 +9,8 @@ Semantics, exactly Kafka Streams' (`KStreamKTableJoinProcessor`):
 - order: by timestamp, then key bytes, then arrival; results have the stream record's timestamp and
   headers, and the place it came from. Nothing leaves the buffer until a later stream record comes.
 - late: a record older than stream time - grace does not wait, it is joined at once. One exactly
-  that old enters the buffer and leaves it again, with all others whose time has come.
+  that old enters the buffer and leaves it again, with all others whose time has come. With ``late``
+  an older one is emitted as a late record and not joined.
 - a row older than the table's history cannot be found: keep the history at least as long as the
   grace.
 - null values are dropped and counted; null keys too in an inner join. In a left join a null key
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from logstate.contracts.drops import null_dropper
+from logstate.contracts.drops import DropReason, null_dropper
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -34,6 +35,7 @@ from logstate.topology.graph.nodes import (
     TableNode,
     late_edge,
 )
+from logstate.topology.operators.streams.late_records import late_output
 
 
 class StreamTableGraceJoinNode(ProcessorNode):
@@ -61,13 +63,18 @@ class StreamTableGraceJoinNode(ProcessorNode):
         join_late = late_edge(task, self.store.name, join)
         is_left = self.is_left
         drop = null_dropper(task.dropper, self.name)
+        emit_late = late_output(self, children, DropReason.LATE)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None or (key is None and not is_left):
                 drop(key)
                 return
             if key is None or not put(key, value, timestamp, headers):
-                join(key, value, timestamp, headers)
+                if emit_late is None or key is None:
+                    join(key, value, timestamp, headers)
+                else:
+                    late_ms = buffer.min_timestamp - 1 - timestamp
+                    emit_late(key, value, timestamp, headers, None, late_ms)
                 return
             place = task.topic, task.partition, task.offset
             for waiting in expired():

@@ -9,8 +9,9 @@ Semantics (KIP-655, which Kafka Streams has accepted and not released):
 - a record with a null key, or an id of None, is forwarded, and does not advance the clock.
 - late: older than stream time, that of the records with a key (and id), by more than the grace,
   which is the store's retention less two intervals: as long as the interval, unless the store is
-  kept longer. Dropped and counted. Records forwarded near it may have expired, so it is unknown
-  whether it is a duplicate; Kafka Streams' draft forwards it if no row is found.
+  kept longer. Dropped and counted, or emitted with ``late``. Records forwarded near it may have
+  expired, so it is unknown whether it is a duplicate; Kafka Streams' draft forwards it if no row is
+  found.
 
 How it works: forwarded records are farther apart than the interval. So a window that is as long as
 the interval has at most one row, with the time of the forwarded record, and the nearest forwarded
@@ -34,6 +35,7 @@ from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.operators.streams.late_records import late_output
 
 
 class DeduplicateNode(ProcessorNode):
@@ -58,6 +60,7 @@ class DeduplicateNode(ProcessorNode):
         # Named after the store, which the user names, never after the operator.
         observed = task.time_cell(f"observed:{self.store.name}")
         drop_late = task.dropper(self.name, DropReason.LATE)
+        emit_late = late_output(self, children, DropReason.LATE)
         drop_duplicate = task.dropper(self.name, DropReason.DUPLICATE)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -71,7 +74,11 @@ class DeduplicateNode(ProcessorNode):
             if timestamp > observed.time:
                 observed.time = timestamp
             elif timestamp < observed.time - grace:
-                drop_late(observed.time - grace - timestamp)
+                late_ms = observed.time - grace - timestamp
+                if emit_late is None:
+                    drop_late(late_ms)
+                else:
+                    emit_late(key, value, timestamp, headers, None, late_ms)
                 return
             start = timestamp - timestamp % interval
             after = start + interval if start < last else start

@@ -36,7 +36,7 @@ def everything(builder: StreamsBuilder) -> None:
     ticked = stream.process(Ticking, key=str, value=str)
     windows = TumblingWindows(size=timedelta(milliseconds=10))
     ticked.group_by_key().windowed_by(windows).count(store="counts")
-    ticked.group_by_key().windowed_by(windows).count(store="final", emit="close")
+    ticked.group_by_key().windowed_by(windows).count(store="final", emit="close", late="kept")
     near = JoinWindows.symmetric(timedelta(milliseconds=10))
     ticked.join(ticked, lambda a, b: a, windows=near, name="near", key=str, value=str)
     ticked.to("out")
