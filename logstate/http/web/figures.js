@@ -3,7 +3,7 @@
 const samples = [];
 let mostToRestore = new Map();
 
-// Each task once, of whoever claimed it last; and those that nobody has.
+// Each task once, of the instance with the latest claim; and those without an owner.
 function tasksOf(status) {
   const tasks = new Map();
   for (const [sub, count] of Object.entries(status.task_counts ?? {}))
@@ -63,7 +63,7 @@ function recordsPerSecond(task) {
   return Math.max(0, sum(both.map(one => found.last.positions[one] - found.first.positions[one]))) / found.seconds;
 }
 
-// One that began anew has counted less, and is left out.
+// An instance that was restarted has counted less, and is left out.
 const isSameRun = (first, last) => first.processed <= last.processed && first.commits <= last.commits;
 
 // Sums of all instances.

@@ -79,7 +79,7 @@ function reveal(isShown) {
   if (!isShown) byId("restore").hidden = true;
 }
 
-// An instance that began anew may have another topology.
+// An instance that was restarted may have another topology.
 async function meet(status) {
   if (run === status.instance) return;
   samples.length = 0;

@@ -26,7 +26,12 @@ async function draw() {
   byId("picture").replaceChildren(svg);
 }
 
-PHONE.addEventListener("change", () => { if (run !== null) draw().catch(() => {}); });
+// The tasks whose figures were written last: a picture that is drawn again has them at once.
+let tasksInPicture = new Map();
+
+PHONE.addEventListener("change", () => {
+  if (run !== null) draw().then(() => showPicture(tasksInPicture)).catch(() => {});
+});
 
 const placeOf = (element, name) => Number(element.getAttribute(name));
 
@@ -60,6 +65,7 @@ function labelOperators(svg) {
 }
 
 function showPicture(tasks) {
+  tasksInPicture = tasks;
   for (const [sub, {rect, lines}] of frames) {
     const own = [...tasks].filter(([id]) => Number(id.split("_")[0]) === sub).map(([, one]) => one);
     const worst = STAGES.find(stage => own.some(one => one.stage === stage)) ?? "no owner";

@@ -77,7 +77,7 @@ function fillTable(table, columns, rows) {
 
 function address(one) {
   if (!one) return {text: "–", kind: "soft"};
-  if (!one.host) return {text: one.instance.slice(0, 8), title: "it answers nobody: it has no address"};
+  if (!one.host) return {text: one.instance.slice(0, 8), title: "it has no address, so it answers no queries"};
   const cell = {text: one.host.replace(/^https?:\/\//, ""), kind: "mono"};
   if (/^https?:\/\//.test(one.host)) cell.href = one.host.replace(/\/?$/, "/");
   return cell;
