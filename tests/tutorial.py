@@ -58,7 +58,7 @@ def run(
     write_files(folder)
     script = [STOP, "set -e"]
     for number, step in enumerate(steps):
-        # In this shell, not in one of its own: the next step needs its variables and processes.
+        # In this shell, not in another one: the next step needs its variables and processes.
         script += [f"{{ {step.commands}\n}} > printed.{number}", f"date +%s.%N > end.{number}"]
     started = time.time()
     answer = subprocess.run(
