@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock, get_ident
-from typing import Any
+from typing import Any, TypeAlias
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
-from logstate.contracts.processing import CommitBuffered, FanOut
+from logstate.contracts.processing import CommitBuffered, FanOut, StreamProcess
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
@@ -31,6 +31,9 @@ from logstate.task.expired_results import ExpiredResults
 from logstate.task.punctuation import PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.sub_topology import SubTopology, writer_of
+
+#: (task, topic, process) -> process
+Traced: TypeAlias = "Callable[[Any, str, StreamProcess], StreamProcess]"
 
 
 class RetryLater(Exception):
@@ -61,6 +64,8 @@ class TaskProgress:
 
     #: its stores and clocks
     state: TaskState
+    #: adds spans to what processes the records of a topic; None: there are no traces
+    traced: Traced | None = None
 
     def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
         self.task_id = task_id
