@@ -18,7 +18,8 @@ from logstate.queries.global_stores import GlobalStores
 from logstate.task.drops import DropLines
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask
-from logstate.task.task import Task, Traced
+from logstate.task.task import Task
+from logstate.task.task_progress import Traced
 from logstate.topics.bound_plan import BoundPlan
 
 

@@ -49,7 +49,7 @@ from logstate.contracts.worker_config import (
 from logstate.kafka.client_settings import ClientSettings
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.task import Traced
+from logstate.task.task_progress import Traced
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 

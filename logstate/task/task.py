@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
@@ -34,7 +34,6 @@ from logstate.contracts.processing import (
     Cancellable,
     CommitBuffered,
     EmitIntervals,
-    StreamProcess,
     TimeCell,
 )
 from logstate.contracts.records import (
@@ -59,8 +58,6 @@ _LOGGER = logging.getLogger(__name__)
 
 _SCHEDULE = "schedule:"
 _NEVER = float("inf")
-#: (task, topic, process) -> process
-Traced: TypeAlias = "Callable[[Task, str, StreamProcess], StreamProcess]"
 
 
 class Task(TaskInput):
@@ -117,8 +114,6 @@ class Task(TaskInput):
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
         self.guard = RecordGuard(self, error_handlers)
-        #: adds spans to what processes the records of a topic; None: there are no traces
-        self.traced: Traced | None = None
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
             self.initialise()

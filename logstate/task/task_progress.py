@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock, get_ident
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
-from logstate.contracts.processing import Cancellable, CommitBuffered, FanOut
+from logstate.contracts.processing import Cancellable, CommitBuffered, FanOut, StreamProcess
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
@@ -32,6 +32,9 @@ from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label
 from logstate.topology.graph.sub_topology import SubTopology, writer_of
+
+#: (task, topic, process) -> process
+Traced: TypeAlias = "Callable[[Any, str, StreamProcess], StreamProcess]"
 
 
 class RetryLater(Exception):
@@ -62,6 +65,8 @@ class TaskProgress:
 
     #: its stores and clocks
     state: TaskState
+    #: adds spans to what processes the records of a topic; None: there are no traces
+    traced: Traced | None = None
 
     def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
         self.task_id = task_id

@@ -30,7 +30,8 @@ from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, 
 from logstate.contracts.topic_names import changelog_topic
 from logstate.contracts.typed_stores import StoreDeclaration, name_of
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.task import Task, Traced
+from logstate.task.task import Task
+from logstate.task.task_progress import Traced
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings, moved_ms

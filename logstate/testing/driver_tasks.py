@@ -13,7 +13,8 @@ from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, Em
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.task import Task, Traced
+from logstate.task.task import Task
+from logstate.task.task_progress import Traced
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topics.bound_plan import check_sources
