@@ -70,7 +70,7 @@ class _Size(NamedTuple):
         """Return a text that fits into a box, without its middle if it is too long.
 
         >>> _Size(width=200.0).fitting("KSTREAM-AGGREGATE-0000000003")
-        'KSTREAM-A…0000003'
+        'KSTREAM-A…00000003'
         """
         if self.of_frame is None:
             return text
