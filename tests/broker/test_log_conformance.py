@@ -12,6 +12,7 @@ import pytest
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.extension import VARIABLE, extension_state
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.log_conformance import group_cases, transaction_cases
 from tests.log_conformance.rig import BROKER_POLL_S, Rig, records
@@ -25,8 +26,16 @@ def patient_rig(bootstrap: str, **options: Any) -> Rig:
     return Rig(cluster, poll_s=BROKER_POLL_S, prepare_group=prepare_group)
 
 
+#: how records pass between librdkafka and Python; the extension may not have been built
+WAYS = ["extension", "client's objects"] if extension_state().is_used else ["client's objects"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
+def test_kafka_behaves_so(
+    case: Callable[[Rig], None], way: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "1" if way == "extension" else "0")
     rig = patient_rig(bootstrap)
     try:
         case(rig)
