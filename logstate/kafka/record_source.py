@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
-import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -99,8 +99,8 @@ class ExtensionRecords:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
-        # The pipe lives as long as this object: another thread may be waiting in `take`.
-        weakref.finalize(self, _release, queue, self._reader, self._writer)
+        #: held while the queue is read, so that it is not closed then
+        self._in_use = threading.Lock()
         self._arrivals = select.poll()
         self._arrivals.register(self._reader, select.POLLIN)
         queue.notify(self._writer)
@@ -140,7 +140,8 @@ class ExtensionRecords:
         queue = self._queue
         if queue is None:
             return None
-        records, errors = queue.take(max_records, BATCH_MAX_BYTES)
+        with self._in_use:
+            records, errors = queue.take(max_records, BATCH_MAX_BYTES)
         if not records and not errors:
             return None
         polled = Polled(records)
@@ -166,15 +167,17 @@ class ExtensionRecords:
         if queue is None:
             return
         self._attached.clear()
-        queue.close()
+        with self._in_use:
+            queue.close()
         with suppress(BlockingIOError):
             os.write(self._writer, b"1")  # ends a wait
 
-
-def _release(queue: Any, reader: int, writer: int) -> None:
-    queue.close()  # ends the notifications, before their pipe is closed
-    os.close(reader)
-    os.close(writer)
+    def __del__(self) -> None:
+        # The pipe lives as long as this object: another thread may wait for it in `take`. And as
+        # long as the queue, which writes to it.
+        self.close()
+        os.close(self._reader)
+        os.close(self._writer)
 
 
 def record_source(consumer: Consumer, config: Mapping[str, Any]) -> RecordSource:

@@ -8,9 +8,10 @@
  *
  * Invariants:
  *
- * - No call waits, and none releases the GIL. So no other thread can close a client or a queue
- *   during a call, and no function here can be called again from inside itself, except that
- *   `produce` calls `count_of`, after which the client is checked again.
+ * - No call waits. But Python may run code of another thread where a call makes objects, because
+ *   that can start a garbage collection. So a queue that is in use is neither closed nor taken from
+ *   (logstate.kafka.record_source makes `close` wait), and `produce` checks the client again after
+ *   it called `count_of`.
  * - The client's `rd_kafka_t*` is its first field (logstate.kafka.librdkafka confirmed that before),
  *   and it is compared before every use. A closed client has a null pointer there.
  * - Everything that a record contains is copied before its message is destroyed.
@@ -331,6 +332,7 @@ typedef struct {
     PyObject *partition_class;
     void *handle;
     void *queue; /* null once it is closed */
+    int is_in_use; /* by `take` */
 } Queue;
 
 static PyTypeObject *queue_type = NULL;
@@ -356,14 +358,30 @@ static void release(Queue *self)
     self->queue = NULL;
 }
 
+static int queue_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Queue *queue = (Queue *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(queue->client);
+    Py_VISIT(queue->partition_class);
+    return 0;
+}
+
+static int queue_clear(PyObject *self)
+{
+    Queue *queue = (Queue *)self;
+    release(queue); /* first: it uses the client */
+    Py_CLEAR(queue->client);
+    Py_CLEAR(queue->partition_class);
+    return 0;
+}
+
 static void queue_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    Queue *queue = (Queue *)self;
-    release(queue);
-    Py_DECREF(queue->client);
-    Py_DECREF(queue->partition_class);
-    PyObject_Free(self);
+    PyObject_GC_UnTrack(self);
+    queue_clear(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -409,7 +427,11 @@ static PyObject *queue_notify(PyObject *object, PyObject *args)
 static PyObject *queue_close(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    release((Queue *)self);
+    if (((Queue *)self)->is_in_use) {
+        PyErr_SetString(PyExc_RuntimeError, "the queue is in use");
+        return NULL;
+    }
+    queue_clear(self);
     Py_RETURN_NONE;
 }
 
@@ -523,6 +545,10 @@ static PyObject *queue_take(PyObject *object, PyObject *args)
     PyObject *result = NULL;
     if (!PyArg_ParseTuple(args, "nL", &max_records, &max_bytes) || check_open(self) < 0)
         return NULL;
+    if (self->is_in_use) {
+        PyErr_SetString(PyExc_RuntimeError, "the queue is in use");
+        return NULL;
+    }
     memset(&batch, 0, sizeof(batch));
     batch.queue = self;
     batch.left = max_records;
@@ -531,8 +557,11 @@ static PyObject *queue_take(PyObject *object, PyObject *args)
     batch.errors = PyList_New(0);
     if (batch.records == NULL || batch.errors == NULL)
         batch.status = -1;
-    else if (max_records > 0 && max_bytes > 0)
+    else if (max_records > 0 && max_bytes > 0) {
+        self->is_in_use = 1;
         rdk.consume_callback_queue(self->queue, 0, taken, &batch);
+        self->is_in_use = 0;
+    }
     if (batch.status == 0)
         result = PyTuple_Pack(2, batch.records, batch.errors);
     Py_XDECREF(batch.topic);
@@ -556,13 +585,15 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     handle = PyLong_AsVoidPtr(address);
     if (PyErr_Occurred() || check_handle(client, handle) < 0)
         return NULL;
-    self = PyObject_New(Queue, queue_type);
+    self = PyObject_GC_New(Queue, queue_type);
     if (self == NULL)
         return NULL;
+    self->is_in_use = 0;
     self->client = new_reference(client);
     self->partition_class = new_reference(partition_class);
     self->handle = handle;
     self->queue = rdk.queue_new(handle);
+    PyObject_GC_Track((PyObject *)self);
     if (self->queue == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -584,6 +615,8 @@ static PyMethodDef QUEUE_METHODS[] = {
 static PyType_Slot QUEUE_SLOTS[] = {
     {Py_tp_new, queue_new},
     {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_traverse, queue_traverse},
+    {Py_tp_clear, queue_clear},
     {Py_tp_methods, QUEUE_METHODS},
     {Py_tp_doc, "Queue(client, address, partition_class): records of attached partitions."},
     {0, NULL},
@@ -592,7 +625,7 @@ static PyType_Slot QUEUE_SLOTS[] = {
 static PyType_Spec QUEUE_SPEC = {
     .name = "logstate.kafka.native._records.Queue",
     .basicsize = sizeof(Queue),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = QUEUE_SLOTS,
 };
 

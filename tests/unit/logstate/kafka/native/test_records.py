@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -231,6 +232,28 @@ def test_a_closed_client_is_refused_and_never_used() -> None:
     assert handle
     with pytest.raises(RuntimeError, match="the client is closed"):
         extension().produce(producer, 0, records, 0, 1, len)
+
+
+def test_a_consumer_in_a_cycle_with_its_source_is_collected_with_its_pipe(address: str) -> None:
+    class Member:
+        def __init__(self) -> None:
+            self.consumer = Consumer({"bootstrap.servers": address, "group.id": "cycles"})
+            self.source = record_source(self.consumer, {})
+            self.consumer.subscribe([TOPIC], on_assign=self.assigned)
+
+        def assigned(self, *_: Any) -> None: ...
+
+    files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for is_closed in (True, False):
+        member = Member()
+        gone = weakref.ref(member.source)
+        if is_closed:
+            member.source.close()
+            member.consumer.close()
+        del member
+        gc.collect()
+        assert gone() is None
+    until(lambda: len(os.listdir("/proc/self/fd")) <= files, "files stay open")  # noqa: PTH208
 
 
 def test_wrong_arguments_are_refused() -> None:
