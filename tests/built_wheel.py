@@ -21,7 +21,7 @@ def built_wheel(folder: Path) -> Path:
     source, target = folder / "source", folder / "wheel"
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     command = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(target)]
     pip(*command, str(source))

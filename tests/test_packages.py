@@ -77,6 +77,8 @@ CLI_GROUPS = ("deployment", "diagnosis", "stores")
 PACKAGES: dict[str, set[str]] = {
     CONTRACTS: set(),
     **{leaf: set() for leaf in LEAVES},
+    "logstate/kafka": {"logstate/kafka/native"},
+    "logstate/kafka/native": set(),
     "logstate/registry": set(),
     "logstate/serdes": {"logstate/registry"},
     **TOPOLOGY,

@@ -491,6 +491,12 @@ class Application(ApplicationView):
         if self._presence is not None:
             self._presence.listen()
         self._has_begun = True
+        if _LOGGER.isEnabledFor(logging.DEBUG):
+            from logstate.kafka.extension import extension_state
+
+            is_used, reason = extension_state()
+            use = "in use" if is_used else "not in use"
+            _LOGGER.debug("the extension module for records is %s: %s", use, reason)
         self._lifecycle.move_to(ApplicationState.STARTING)
 
     def _run_workers(self, refusal: BaseException | None = None) -> None:

@@ -1,4 +1,7 @@
-"""The result of a poll of the client: records by partition, ends of logs, errors."""
+"""The result of a poll of the client: records by partition, ends of logs, errors.
+
+How records leave the client is in :mod:`logstate.kafka.record_source`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from itertools import groupby
 from typing import Any, Final
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import KafkaError, Message
 
 from logstate.contracts.clients import Polled
 from logstate.contracts.errors import (
@@ -68,17 +71,6 @@ def native_at(positions: Mapping[TopicPartition, int]) -> list[confluent_kafka.T
     return [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in positions.items()]
 
 
-def fetch(consumer: Consumer, max_records: int, timeout_s: float, place: Place) -> Polled:
-    """Poll once. ``consume(n, timeout)`` waits for n records, so only the first is waited for."""
-    messages = consumer.consume(max_records, 0)
-    if not messages and timeout_s > 0:
-        first = consumer.poll(timeout_s)
-        if first is None:
-            return Polled()
-        messages = [first, *consumer.consume(max_records - 1, 0)]
-    return as_polled(messages, place)
-
-
 def as_polled(messages: list[Message], place: Place) -> Polled:
     """Return records by partition, ends and errors; raise errors that cannot be handled."""
     polled = Polled()
@@ -99,7 +91,7 @@ def _without_errors(polled: Polled, messages: Sequence[Message], place: Place) -
             records.append(message)
         else:
             where = (message.topic(), message.partition())
-            _sort_error(polled, error, where, message.offset(), place)
+            sort_error(polled, error, where, message.offset(), place)
     return records
 
 
@@ -124,9 +116,10 @@ def place_of(message: Message) -> tuple[str | None, int | None]:
     return message.topic(), message.partition()
 
 
-def _sort_error(
+def sort_error(
     polled: Polled, error: KafkaError, where: tuple[Any, Any], offset: Any, place: Place
 ) -> None:
+    """Add what an error reports to the result, or raise it; ignore what the client retries."""
     code = error.code()
     if code == KafkaError._PARTITION_EOF:
         polled.ends.append((TopicPartition(*where), offset))

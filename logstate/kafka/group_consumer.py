@@ -16,8 +16,9 @@ from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.background_poller import BackgroundPoller
 from logstate.kafka.faults import native_error, translate_error
-from logstate.kafka.fetching import as_polled, fetch, native, native_at, place_of
+from logstate.kafka.fetching import as_polled, native, native_at, place_of
 from logstate.kafka.offset_metadata import read_committed
+from logstate.kafka.record_source import record_source
 from logstate.kafka.unreadable_batch import UnreadableBatch, end_of_batch
 
 #: how late an assignment may be noticed
@@ -47,6 +48,7 @@ class KafkaGroupConsumer:
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
         self._config = config
         self._consumer = Consumer(dict(config))
+        self._source = record_source(self._consumer, config)
         self._is_incremental = is_incremental
         self._credentials = _credentials(config)
         self._name = f"group {config['group.id']!r}"
@@ -155,11 +157,11 @@ class KafkaGroupConsumer:
         """
         has_none = not self._paused and not self._positions
         while has_none and timeout_s > _ASSIGNMENT_WAIT_S:
-            polled = fetch(self._consumer, max_records, _ASSIGNMENT_WAIT_S, "group")
+            polled = self._source.take(max_records, _ASSIGNMENT_WAIT_S, "group")
             if self._paused or polled.records or polled.out_of_range:
                 return polled
             timeout_s -= _ASSIGNMENT_WAIT_S
-        return fetch(self._consumer, max_records, timeout_s, "group")
+        return self._source.take(max_records, timeout_s, "group")
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
@@ -211,10 +213,12 @@ class KafkaGroupConsumer:
         if self._is_incremental:
             consumer.incremental_unassign(native(broken))
             consumer.incremental_assign(native_at({tp: positions[tp] for tp in broken}))
+            self._source.attach(broken)
             return
         assigned = [TopicPartition(tp.topic, tp.partition) for tp in consumer.assignment()]
         going_on = {**dict.fromkeys(assigned, 0), **self._positions, **positions}
         consumer.assign(native_at({tp: going_on[tp] for tp in assigned}))
+        self._source.attach(assigned)
         consumer.pause(native(self._paused))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -259,6 +263,7 @@ class KafkaGroupConsumer:
 
     def give_up(self, topic: str, timeout_s: float) -> None:
         self._beside.close()
+        self._source.close()
         self._on_rebalance = lambda _: None
         self.subscribe([topic], self._on_rebalance)
         end = time.monotonic() + timeout_s
@@ -272,6 +277,7 @@ class KafkaGroupConsumer:
 
     def close(self) -> None:
         self._beside.close()
+        self._source.close()
         self._consumer.close()
 
     # Callbacks run inside poll() and close(), on the worker's thread, or inside stay().
@@ -288,10 +294,12 @@ class KafkaGroupConsumer:
         self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
         new = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        self._source.attach(new)
         if self._is_incremental:
             consumer.incremental_assign(native(new))
         else:
             consumer.assign(native(new))
+        self._source.attach(new)
         if new:
             self.pause(new)
         self._told("assigned", new)
@@ -309,6 +317,7 @@ class KafkaGroupConsumer:
         self._give_up(consumer, gone)
 
     def _give_up(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._source.detach(TopicPartition(tp.topic, tp.partition) for tp in partitions)
         self._out_of_range.difference_update(partitions)
         self._paused.difference_update(partitions)
         gone = {(tp.topic, tp.partition) for tp in partitions}

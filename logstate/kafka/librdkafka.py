@@ -120,6 +120,10 @@ class Librdkafka:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._library, f"rd_kafka_{name}")
 
+    def address_of(self, name: str) -> int:
+        """Return where a function is, for code in C. Raises AttributeError for an unknown name."""
+        return ctypes.cast(getattr(self._library, f"rd_kafka_{name}"), _POINTER).value or 0
+
     @contextmanager
     def offsets(self, given: Iterable[tuple[str, int, int, bytes]]) -> Iterator[Any]:
         """Yield a list of (topic, partition, offset, metadata), and free it afterwards."""

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaException
 from logstate.contracts.clients import Polled
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.faults import translate_error
-from logstate.kafka.fetching import fetch, native, native_at
+from logstate.kafka.fetching import native, native_at
+from logstate.kafka.record_source import record_source
 
 
 class KafkaLogConsumer:
@@ -24,6 +25,7 @@ class KafkaLogConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._consumer = Consumer(dict(config))
+        self._source = record_source(self._consumer, config)
         #: assigned partitions, and the offset at which each one started
         self._starts: dict[TopicPartition, int] = {}
         #: those of them that the client no longer fetches
@@ -35,12 +37,14 @@ class KafkaLogConsumer:
             for tp, start in self._starts.items()
             if tp in positions and positions[tp] == (self.position(tp) or start)
         } - self._given_up
-        consumer = self._consumer
+        consumer, source = self._consumer, self._source
+        new = {tp: at for tp, at in positions.items() if tp not in kept}
         try:
             consumer.incremental_unassign(native(self._starts.keys() - kept))
-            consumer.incremental_assign(
-                native_at({tp: at for tp, at in positions.items() if tp not in kept})
-            )
+            source.detach(self._starts.keys() - kept)
+            source.attach(new)
+            consumer.incremental_assign(native_at(new))
+            source.attach(new)
         except KafkaException as exc:
             raise translate_error(exc, "assigning logs", "fetch") from exc
         self._starts = {tp: self._starts[tp] if tp in kept else at for tp, at in positions.items()}
@@ -48,7 +52,7 @@ class KafkaLogConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         try:
-            polled = fetch(self._consumer, max_records, timeout_s, "fetch")
+            polled = self._source.take(max_records, timeout_s, "fetch")
         except KafkaException as exc:
             raise translate_error(exc, "reading logs", "fetch") from exc
         self._given_up.update(polled.out_of_range)
@@ -62,4 +66,5 @@ class KafkaLogConsumer:
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:
+        self._source.close()
         self._consumer.close()

@@ -26,6 +26,7 @@ from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
 from logstate.kafka.faults import cause_of, native_error, translate_error
 from logstate.kafka.offset_metadata import send_offsets
+from logstate.kafka.record_sender import record_sender
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -281,6 +282,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         # A failed delivery fails the transaction, and needs no report.
         reports = {} if reports_positions else _FAILURES_ONLY
         self._make({**config, **reports}, call_limit_s, reports_positions=reports_positions)
+        self._sender = record_sender(self._producer, self._counts.of)
         self._is_suspect = False
         self._name = f"transactions of {config['transactional.id']!r}"
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
@@ -305,6 +307,15 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     def produce(self, records: Sequence[ProducedFields]) -> None:
         with self._root_cause():
             super().produce(records)
+
+    def _produce_run(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
+        send = self._sender
+        while send is not None and start < end:
+            start = first = send(records, start, end)
+            while start < end and (start == first or records[start][5] is not None):
+                start += 1  # records with headers need the client's call as well
+            super()._produce_run(records, first, start)
+        super()._produce_run(records, start, end)
 
     def flush(self) -> dict[TopicPartition, int]:
         with self._root_cause():
@@ -367,6 +378,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         return self._is_suspect
 
     def close(self) -> None:
+        self._sender = None
         if self._calls.is_hanging:
             _LOGGER.debug("a producer is closed in the background: it still hangs in a call")
             return

@@ -8,10 +8,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.extension import VARIABLE, why_not_loaded
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.log_conformance import group_cases, transaction_cases
 from tests.log_conformance.rig import BROKER_POLL_S, Rig, records
@@ -25,8 +27,16 @@ def patient_rig(bootstrap: str, **options: Any) -> Rig:
     return Rig(cluster, poll_s=BROKER_POLL_S, prepare_group=prepare_group)
 
 
+#: how records pass between librdkafka and Python; the extension may not have been built
+WAYS = ["client's objects"] if why_not_loaded() else ["extension", "client's objects"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
+def test_kafka_behaves_so(
+    case: Callable[[Rig], None], way: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "1" if way == "extension" else "0")
     rig = patient_rig(bootstrap)
     try:
         case(rig)
@@ -82,5 +92,27 @@ def test_they_tell_of_records_that_brokers_refuse(bootstrap: str) -> None:
         with pytest.raises(RefusedError, match="MSG_SIZE_TOO_LARGE"):  # noqa: PT012  early or late
             producer.flush()
             producer.commit()
+    finally:
+        rig.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_topic_that_is_deleted_while_it_is_read_is_reported_to_the_callback_for_errors(
+    way: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "1" if way == "extension" else "0")
+    codes: list[int] = []
+    settings = {"error_cb": lambda error: codes.append(error.code())}
+    rig = Rig(KafkaCluster(bootstrap, settings), poll_s=BROKER_POLL_S)
+    try:
+        gone, kept = TopicPartition(rig.topic(), 0), TopicPartition(rig.topic(), 0)
+        rig.write(gone, b"a")
+        reader = rig.reader({gone: 0, kept: 0})
+        reader.read_to(gone, 1)
+        rig.admin.delete_topics([gone.topic])
+        missing = {KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}
+        rig.eventually(lambda: reader.poll() and missing & set(codes))
+        rig.write(kept, b"b")
+        rig.eventually(lambda: reader.poll() and reader.values == [b"a", b"b"])
     finally:
         rig.close()

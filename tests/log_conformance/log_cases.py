@@ -51,6 +51,104 @@ def keys_values_and_headers_come_back_as_they_went(rig: Rig) -> None:
     producer.close()
 
 
+def records_without_a_key_or_a_value_and_large_ones_come_back_whole(rig: Rig) -> None:
+    topic = rig.topic(config={"max.message.bytes": "2000000"})
+    large = random.Random(7).randbytes(900_000)
+    parts: list[tuple[bytes | None, bytes | None]] = [
+        (None, None),
+        (b"", None),
+        (None, b""),
+        (b"\x00", b"a\x00b"),
+        (b"k", large),
+        (b"", b""),
+        (None, b"last"),
+    ]
+    producer = rig.producer()
+    producer.begin()
+    producer.produce([ProducedRecord(topic, 0, key, value, 5) for key, value in parts])
+    producer.flush()
+    producer.commit()
+    reader = rig.reader({TopicPartition(topic, 0): 0})
+    reader.read_to(TopicPartition(topic, 0), len(parts))
+    assert [(r.key(), r.value()) for r in reader.records] == parts
+
+
+def duplicate_and_empty_header_names_keep_their_order(rig: Rig) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    headers: list[tuple[str, bytes | None]] = [
+        *(("n", str(n).encode()) for n in range(20)),
+        ("", b"empty"),
+        ("größe", b"\xff"),
+        ("n", None),
+    ]
+    producer = rig.producer()
+    producer.begin()
+    rows = [
+        ProducedRecord(topic, 0, b"k", b"%d" % n, 5, headers if n % 3 else None) for n in range(9)
+    ]
+    producer.produce(rows)
+    producer.flush()
+    producer.commit()
+    reader = rig.reader({tp: 0})
+    reader.read_to(tp, 9)
+    assert [(r.value(), r.headers()) for r in reader.records] == [
+        (r.value, r.headers) for r in rows
+    ]
+
+
+def a_poll_returns_no_more_records_than_it_may(rig: Rig) -> None:
+    topic = rig.topic(partitions=2)
+    for number in range(2):
+        rig.write(TopicPartition(topic, number), *(b"%d" % n for n in range(50)))
+    reader = rig.reader({TopicPartition(topic, number): 0 for number in range(2)})
+    sizes = []
+
+    def has_all() -> bool:
+        sizes.append(sum(map(len, reader.poll(7).records.values())))
+        return len(reader.records) == 100
+
+    rig.eventually(has_all)
+    assert max(sizes) <= 7
+    for number in range(2):
+        found = [r for r in reader.records if r.partition() == number]
+        assert [r.offset() for r in found] == list(range(50))
+        assert {r.topic() for r in found} == {topic}
+
+
+def positions_that_are_out_of_range_come_between_records(rig: Rig) -> None:
+    topic = rig.topic(partitions=3)
+    good, bad, empty = (TopicPartition(topic, number) for number in range(3))
+    rig.write(good, b"a", b"b")
+    rig.write(bad, b"a")
+    reader = rig.reader({good: 0, bad: 99, empty: 0})
+
+    def has_all() -> bool:
+        reader.poll()
+        ended = {tp for tp, _ in reader.ends}
+        return len(reader.records) == 2 and bool(reader.out_of_range) and {good, empty} <= ended
+
+    rig.eventually(has_all)
+    assert (reader.values, reader.out_of_range) == ([b"a", b"b"], {bad: 99})
+    rig.write(good, b"c")
+    rig.eventually(lambda: reader.poll() and reader.values == [b"a", b"b", b"c"])
+
+
+def a_partition_that_is_read_again_starts_where_it_is_told(rig: Rig) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = (TopicPartition(topic, number) for number in range(2))
+    for tp in (first, second):
+        rig.write(tp, b"a", b"b", b"c")
+    reader = rig.reader({first: 0, second: 0})
+    reader.read_to(first, 3)
+    for start in (1, 0, 2, 1, 0):
+        reader.records.clear()
+        reader.consumer.assign({second: 3})
+        reader.consumer.assign({first: start, second: 3})
+        reader.read_to(first, 3)
+        assert [r.offset() for r in reader.records if r.partition() == 0] == [0, 1, 2][start:]
+
+
 def time_zero_becomes_the_current_time_and_others_stay(rig: Rig) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
@@ -194,6 +292,11 @@ CASES = [
     plain_records_get_consecutive_offsets,
     a_read_starts_where_it_is_told,
     keys_values_and_headers_come_back_as_they_went,
+    records_without_a_key_or_a_value_and_large_ones_come_back_whole,
+    duplicate_and_empty_header_names_keep_their_order,
+    a_poll_returns_no_more_records_than_it_may,
+    positions_that_are_out_of_range_come_between_records,
+    a_partition_that_is_read_again_starts_where_it_is_told,
     time_zero_becomes_the_current_time_and_others_stay,
     keys_go_where_murmur2_says,
     a_record_that_is_too_large_is_refused,

@@ -23,6 +23,7 @@ from logstate.cli.shared.printing import print_json, print_table
 from logstate.cli.shared.stored_state import client_settings
 from logstate.contracts.errors import BrokerError, ConfigError
 from logstate.kafka.broker_facts import broker_facts, clock_skew
+from logstate.kafka.extension import extension_state
 from logstate.local_broker.java import find_java
 
 #: packages that every application needs, with their minimum versions
@@ -105,6 +106,7 @@ def _packages() -> Iterator[Finding]:
             yield Finding(name, Level.OK, version(name))
         except PackageNotFoundError:
             yield findings.missing_package(name, needed_for, extra, is_needed=False)
+    yield findings.extension_module(*extension_state())
     try:
         java = find_java()
     except ConfigError as error:

@@ -64,6 +64,14 @@ def old_version(name: str, found: str, least: tuple[int, ...]) -> Finding:
     return Finding(name, Level.OK, found)
 
 
+def extension_module(is_used: bool, reason: str) -> Finding:
+    """Report whether the extension module in C moves the records."""
+    if is_used:
+        return Finding("extension module", Level.OK, f"in use: {reason}")
+    advice = "only slower: install a C compiler and Python's headers, and logstate again"
+    return Finding("extension module", Level.NOTE, f"not in use: {reason}", advice)
+
+
 def open_files(soft: int | None) -> Finding:
     """Report the limit of open files of this process; None: no limit."""
     found = "no limit" if soft is None else f"{soft:,}"

@@ -1,0 +1,82 @@
+"""Whether the extension module in C moves the records, and why not.
+
+It is optional: without it, each record passes through an object of the client, which costs more
+time (``docs/native.md``). It is used only if the environment asks for it and everything is as it
+expects: see :func:`extension`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from logstate.kafka.librdkafka import librdkafka
+
+#: this variable of the environment enables the extension if its value is "1"
+VARIABLE: Final = "LOGSTATE_NATIVE"
+#: major and minor versions in which the queue of a partition has no other events than expected
+_KNOWN_VERSIONS: Final = (0x020E, 0x020F, 0x0210)
+
+
+class ExtensionState(NamedTuple):
+    """Whether the extension is used, as a sentence without its end."""
+
+    is_used: bool
+    reason: str
+
+
+def extension() -> Any:
+    """Return the extension module, or None if it is not enabled, missing or cannot be used."""
+    return _loaded()[0] if _is_enabled() else None
+
+
+def extension_state() -> ExtensionState:
+    """Return whether new clients use the extension, and why.
+
+    >>> import os
+    >>> os.environ["LOGSTATE_NATIVE"] = "0"
+    >>> extension_state()
+    ExtensionState(is_used=False, reason='LOGSTATE_NATIVE=1 enables it')
+    >>> del os.environ["LOGSTATE_NATIVE"]
+    """
+    if not _is_enabled():
+        return ExtensionState(is_used=False, reason=f"{VARIABLE}=1 enables it")
+    module, reason = _loaded()
+    return ExtensionState(is_used=module is not None, reason=reason)
+
+
+def why_not_loaded() -> str:
+    """Return why the extension cannot be used even if it is enabled; "" if it can."""
+    module, reason = _loaded()
+    return reason if module is None else ""
+
+
+def _is_enabled() -> bool:
+    return os.environ.get(VARIABLE) == "1"
+
+
+@cache
+def _loaded() -> tuple[ModuleType | None, str]:
+    """Load the extension and pass librdkafka's functions to it; also return why (not)."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None, "this Python runs without its global lock"
+    try:
+        from logstate.kafka.native import _records
+    except ImportError as exc:
+        return None, f"it was not built when logstate was installed ({exc})"
+    library = librdkafka()
+    if library is None:
+        return None, "librdkafka cannot be called directly; a warning in the log has the reason"
+    version = library.version()
+    number = ".".join(str(version >> shift & 0xFF) for shift in (24, 16, 8))
+    if version >> 16 not in _KNOWN_VERSIONS:
+        return None, f"librdkafka {number} is not one of the versions that it was tried with"
+    try:
+        addresses = {name: library.address_of(name) for name in _records.needed()}
+        _records.bind(addresses)
+    except (AttributeError, LookupError, ValueError) as exc:
+        return None, f"librdkafka lacks a function ({exc})"
+    return _records, f"it calls librdkafka {number} in batches"

@@ -1,0 +1,839 @@
+/* Records between librdkafka and Python in batches, without an object of the client for each one.
+ *
+ * How it works: `bind` receives the addresses of librdkafka's functions. A `Queue` has a queue of
+ * librdkafka to which the queues of assigned partitions are forwarded. `take` reads it with
+ * `rd_kafka_consume_callback_queue`. Unlike other functions, that one passes errors to the same
+ * callback as messages, and never calls a callback of the client, which would need the client's
+ * own thread state. `produce` passes records to `rd_kafka_producev`.
+ *
+ * Invariants:
+ *
+ * - No call waits. But Python may run code of another thread where a call makes objects, because
+ *   that can start a garbage collection. So a queue that is in use is neither closed nor taken from
+ *   (logstate.kafka.record_source makes `close` wait), and `produce` checks the client again after
+ *   it called `count_of`.
+ * - The client's `rd_kafka_t*` is its first field (logstate.kafka.librdkafka confirmed that before),
+ *   and it is compared before every use. A closed client has a null pointer there.
+ * - Everything that a record contains is copied before its message is destroyed.
+ * - All structures and constants below are in librdkafka's public header, and part of its ABI.
+ */
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* --- librdkafka's public interface --------------------------------------------------------- */
+
+/* rd_kafka_message_t */
+typedef struct {
+    int err;
+    void *rkt;
+    int32_t partition;
+    void *payload;
+    size_t len;
+    void *key;
+    size_t key_len;
+    int64_t offset;
+    void *private_;
+} message_t;
+
+enum { V_END = 0, V_RKT = 2, V_PARTITION = 3, V_VALUE = 4, V_KEY = 5, V_MSGFLAGS = 7, V_TIMESTAMP = 8 };
+enum { FLAG_COPY = 2 };
+
+static struct functions {
+    void *(*queue_new)(void *rk);
+    void (*queue_destroy)(void *queue);
+    void *(*queue_get_partition)(void *rk, const char *topic, int32_t partition);
+    void *(*queue_get_consumer)(void *rk);
+    void (*queue_forward)(void *from, void *to);
+    void (*queue_io_event_enable)(void *queue, int fd, const void *payload, size_t size);
+    int (*consume_callback_queue)(void *queue, int timeout_ms,
+                                  void (*callback)(message_t *message, void *opaque),
+                                  void *opaque);
+    void (*yield)(void *rk);
+    const char *(*topic_name)(const void *topic);
+    const char *(*message_errstr)(const message_t *message);
+    int64_t (*message_timestamp)(const message_t *message, int *type);
+    int (*message_headers)(const message_t *message, void **headers);
+    int (*header_get_all)(const void *headers, size_t at, const char **name, const void **value,
+                          size_t *size);
+    void *(*topic_new)(void *rk, const char *name, void *conf);
+    void (*topic_destroy)(void *topic);
+    int32_t (*msg_partitioner_murmur2)(const void *topic, const void *key, size_t size,
+                                       int32_t count, void *topic_opaque, void *opaque);
+    int (*producev)(void *rk, ...);
+} rdk;
+
+static const struct {
+    const char *name;
+    size_t at;
+} SLOTS[] = {
+#define SLOT(name) {#name, offsetof(struct functions, name)}
+    SLOT(queue_new), SLOT(queue_destroy), SLOT(queue_get_partition), SLOT(queue_get_consumer),
+    SLOT(queue_forward), SLOT(queue_io_event_enable), SLOT(consume_callback_queue), SLOT(yield),
+    SLOT(topic_name), SLOT(message_errstr), SLOT(message_timestamp), SLOT(message_headers),
+    SLOT(header_get_all), SLOT(topic_new), SLOT(topic_destroy), SLOT(msg_partitioner_murmur2),
+    SLOT(producev),
+#undef SLOT
+};
+#define SLOT_COUNT (sizeof(SLOTS) / sizeof(SLOTS[0]))
+
+static int is_bound = 0;
+
+/* Set all functions from {name without "rd_kafka_": address}, or none. */
+static PyObject *bind(PyObject *module, PyObject *addresses)
+{
+    void *found[SLOT_COUNT];
+    size_t n;
+    (void)module;
+    if (!PyDict_Check(addresses)) {
+        PyErr_SetString(PyExc_TypeError, "bind() takes a dict of addresses");
+        return NULL;
+    }
+    for (n = 0; n < SLOT_COUNT; n++) {
+        PyObject *address = PyDict_GetItemString(addresses, SLOTS[n].name);
+        if (address == NULL) {
+            PyErr_Format(PyExc_KeyError, "%s", SLOTS[n].name);
+            return NULL;
+        }
+        found[n] = PyLong_AsVoidPtr(address);
+        if (found[n] == NULL) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_ValueError, "%s has no address", SLOTS[n].name);
+            return NULL;
+        }
+    }
+    for (n = 0; n < SLOT_COUNT; n++)
+        memcpy((char *)&rdk + SLOTS[n].at, &found[n], sizeof(found[n]));
+    is_bound = 1;
+    Py_RETURN_NONE;
+}
+
+/* Return the names of the functions that bind() needs. */
+static PyObject *needed(PyObject *module, PyObject *unused)
+{
+    PyObject *names = PyList_New(0);
+    size_t n;
+    (void)module, (void)unused;
+    for (n = 0; names != NULL && n < SLOT_COUNT; n++) {
+        PyObject *name = PyUnicode_FromString(SLOTS[n].name);
+        if (name == NULL || PyList_Append(names, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+/* Return whether the client object has this handle: not if it was closed. */
+static int has_handle(PyObject *client, void *handle)
+{
+    void *found;
+    memcpy(&found, (char *)client + sizeof(PyObject), sizeof(found));
+    return handle != NULL && found == handle;
+}
+
+static int check_handle(PyObject *client, void *handle)
+{
+    if (!is_bound) {
+        PyErr_SetString(PyExc_RuntimeError, "bind() was not called");
+        return -1;
+    }
+    if (!has_handle(client, handle)) {
+        PyErr_SetString(PyExc_RuntimeError, "the client is closed");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *new_reference(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
+/* --- a fetched record ---------------------------------------------------------------------- */
+
+/* It has no references to objects that could refer to it, so it takes no part in garbage
+ * collection: that is one of the costs that it avoids. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *topic;
+    PyObject *key;     /* bytes or None, as all that follow */
+    PyObject *value;
+    PyObject *headers; /* a list of (str, bytes or None) or None */
+    int64_t offset;
+    int64_t timestamp;
+    int32_t partition;
+    int timestamp_type;
+} Record;
+
+static PyTypeObject *record_type = NULL;
+
+static void record_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    const Record *record = (Record *)self;
+    Py_XDECREF(record->topic);
+    Py_XDECREF(record->key);
+    Py_XDECREF(record->value);
+    Py_XDECREF(record->headers);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *record_topic(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return new_reference(((Record *)self)->topic);
+}
+
+static PyObject *record_partition(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(((Record *)self)->partition);
+}
+
+static PyObject *record_offset(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(((Record *)self)->offset);
+}
+
+static PyObject *record_key(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return new_reference(((Record *)self)->key);
+}
+
+static PyObject *record_value(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return new_reference(((Record *)self)->value);
+}
+
+static PyObject *record_headers(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return new_reference(((Record *)self)->headers);
+}
+
+/* Return a tuple of two objects whose references it takes over; NULL if one of them is NULL. */
+static PyObject *pair(PyObject *first, PyObject *second)
+{
+    PyObject *made = first != NULL && second != NULL ? PyTuple_New(2) : NULL;
+    if (made == NULL) {
+        Py_XDECREF(first);
+        Py_XDECREF(second);
+        return NULL;
+    }
+    PyTuple_SetItem(made, 0, first);
+    PyTuple_SetItem(made, 1, second);
+    return made;
+}
+
+static PyObject *record_timestamp(PyObject *self, PyObject *unused)
+{
+    const Record *record = (Record *)self;
+    (void)unused;
+    return pair(PyLong_FromLong(record->timestamp_type), PyLong_FromLongLong(record->timestamp));
+}
+
+static PyMethodDef RECORD_METHODS[] = {
+    {"topic", record_topic, METH_NOARGS, "The topic's name."},
+    {"partition", record_partition, METH_NOARGS, "The partition's number."},
+    {"offset", record_offset, METH_NOARGS, "The offset of this record."},
+    {"key", record_key, METH_NOARGS, "The key's bytes, or None."},
+    {"value", record_value, METH_NOARGS, "The value's bytes, or None."},
+    {"timestamp", record_timestamp, METH_NOARGS,
+     "The timestamp's type, and the timestamp in milliseconds."},
+    {"headers", record_headers, METH_NOARGS, "A list of (name, value), or None."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot RECORD_SLOTS[] = {
+    {Py_tp_dealloc, record_dealloc},
+    {Py_tp_methods, RECORD_METHODS},
+    {Py_tp_doc, "A fetched record (see logstate.contracts.records.FetchedRecord)."},
+    {0, NULL},
+};
+
+static PyType_Spec RECORD_SPEC = {
+    .name = "logstate.kafka.native._records.Record",
+    .basicsize = sizeof(Record),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = RECORD_SLOTS,
+};
+
+/* Return a copy of the bytes; None for a null pointer. */
+static PyObject *copied(const void *data, size_t size)
+{
+    if (data == NULL)
+        return new_reference(Py_None);
+    if (size > (size_t)PY_SSIZE_T_MAX)
+        return PyErr_NoMemory();
+    return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
+}
+
+/* Return text of librdkafka; malformed bytes become U+FFFD, as in the Java client. */
+static PyObject *text(const char *data)
+{
+    if (data == NULL)
+        return PyUnicode_FromString("");
+    return PyUnicode_DecodeUTF8(data, (Py_ssize_t)strlen(data), "replace");
+}
+
+static PyObject *headers_of(const message_t *message)
+{
+    void *headers = NULL;
+    const char *name;
+    const void *value;
+    size_t size, n;
+    PyObject *list;
+    if (rdk.message_headers(message, &headers) != 0 || headers == NULL)
+        return new_reference(Py_None);
+    list = PyList_New(0);
+    for (n = 0; list != NULL && rdk.header_get_all(headers, n, &name, &value, &size) == 0; n++) {
+        PyObject *header = pair(text(name), copied(value, size));
+        if (header == NULL || PyList_Append(list, header) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(header);
+    }
+    return list;
+}
+
+static PyObject *record_of(const message_t *message, PyObject *topic)
+{
+    Record *record = PyObject_New(Record, record_type);
+    if (record == NULL)
+        return NULL;
+    record->topic = new_reference(topic);
+    record->offset = message->offset;
+    record->partition = message->partition;
+    record->timestamp_type = 0;
+    record->timestamp = rdk.message_timestamp(message, &record->timestamp_type);
+    record->key = copied(message->key, message->key_len);
+    record->value = copied(message->payload, message->len);
+    record->headers = headers_of(message);
+    if (record->key == NULL || record->value == NULL || record->headers == NULL)
+        Py_CLEAR(record); /* its deallocation accepts null pointers */
+    return (PyObject *)record;
+}
+
+/* --- the queue of fetched records ---------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *client; /* kept alive, so that the queue never outlives it */
+    PyObject *partition_class;
+    void *handle;
+    void *queue; /* null once it is closed */
+    int is_in_use; /* by `take` */
+} Queue;
+
+static PyTypeObject *queue_type = NULL;
+
+/* Write one byte to a file descriptor when a queue is no longer empty; -1 ends that. */
+static void notify(Queue *self, int fd)
+{
+    void *events = rdk.queue_get_consumer(self->handle);
+    if (events != NULL) {
+        rdk.queue_io_event_enable(events, fd, "1", 1);
+        rdk.queue_destroy(events);
+    }
+    rdk.queue_io_event_enable(self->queue, fd, "1", 1);
+}
+
+static void release(Queue *self)
+{
+    /* If the client was closed before, its memory is gone: then the queue is not touched. */
+    if (self->queue != NULL && has_handle(self->client, self->handle)) {
+        notify(self, -1);
+        rdk.queue_destroy(self->queue);
+    }
+    self->queue = NULL;
+}
+
+static int queue_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Queue *queue = (Queue *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(queue->client);
+    Py_VISIT(queue->partition_class);
+    return 0;
+}
+
+static int queue_clear(PyObject *self)
+{
+    Queue *queue = (Queue *)self;
+    release(queue); /* first: it uses the client */
+    Py_CLEAR(queue->client);
+    Py_CLEAR(queue->partition_class);
+    return 0;
+}
+
+static void queue_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    queue_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static int check_open(Queue *self)
+{
+    if (self->queue == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the queue is closed");
+        return -1;
+    }
+    return check_handle(self->client, self->handle);
+}
+
+static PyObject *queue_attach(PyObject *object, PyObject *args)
+{
+    Queue *self = (Queue *)object;
+    const char *topic;
+    int partition;
+    void *found;
+    if (!PyArg_ParseTuple(args, "si", &topic, &partition) || check_open(self) < 0)
+        return NULL;
+    found = rdk.queue_get_partition(self->handle, topic, (int32_t)partition);
+    if (found == NULL)
+        Py_RETURN_FALSE;
+    rdk.queue_forward(found, self->queue);
+    rdk.queue_destroy(found);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *queue_notify(PyObject *object, PyObject *args)
+{
+    Queue *self = (Queue *)object;
+    int fd;
+    if (!PyArg_ParseTuple(args, "i", &fd) || check_open(self) < 0)
+        return NULL;
+    if (fd < 0) {
+        PyErr_SetString(PyExc_ValueError, "not a file descriptor");
+        return NULL;
+    }
+    notify(self, fd);
+    Py_RETURN_NONE;
+}
+
+static PyObject *queue_close(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    if (((Queue *)self)->is_in_use) {
+        PyErr_SetString(PyExc_RuntimeError, "the queue is in use");
+        return NULL;
+    }
+    queue_clear(self);
+    Py_RETURN_NONE;
+}
+
+/* Kafka's limit of a topic's name is 249. */
+enum { TOPIC_NAME_SIZE = 256 };
+
+/* A batch while it is filled. */
+typedef struct {
+    Queue *queue;
+    PyObject *records; /* dict: partition to list */
+    PyObject *errors;  /* list */
+    PyObject *list;    /* borrowed from records: of the last record's partition; null at first */
+    PyObject *topic;   /* of the last record; null at first */
+    char topic_name[TOPIC_NAME_SIZE]; /* of the last record */
+    int32_t partition;                /* of the last record */
+    Py_ssize_t left;
+    int64_t bytes_left;
+    int status; /* -1 after an exception */
+} Batch;
+
+/* Make `topic` and `list` those of the message. */
+static int select_list(Batch *batch, const message_t *message, const char *topic_name)
+{
+    PyObject *number, *place = NULL;
+    size_t size = strlen(topic_name);
+    batch->list = NULL;
+    if (size >= TOPIC_NAME_SIZE) {
+        PyErr_SetString(PyExc_ValueError, "the name of a topic is too long");
+        return -1;
+    }
+    if (batch->topic == NULL || strcmp(topic_name, batch->topic_name) != 0) {
+        PyObject *topic = text(topic_name);
+        if (topic == NULL)
+            return -1;
+        Py_XDECREF(batch->topic);
+        batch->topic = topic;
+        memcpy(batch->topic_name, topic_name, size + 1);
+    }
+    number = PyLong_FromLong(message->partition);
+    if (number != NULL)
+        place = PyObject_CallFunctionObjArgs(batch->queue->partition_class, batch->topic, number,
+                                             NULL);
+    Py_XDECREF(number);
+    if (place == NULL)
+        return -1;
+    batch->list = PyDict_GetItemWithError(batch->records, place);
+    if (batch->list == NULL && !PyErr_Occurred()) {
+        PyObject *list = PyList_New(0);
+        if (list != NULL && PyDict_SetItem(batch->records, place, list) == 0)
+            batch->list = list;
+        Py_XDECREF(list); /* the dict has a reference */
+    }
+    Py_DECREF(place);
+    batch->partition = message->partition;
+    return batch->list == NULL ? -1 : 0;
+}
+
+/* Add an error as (topic or None, partition, offset, code, text). */
+static int add_error(Batch *batch, const message_t *message)
+{
+    PyObject *topic, *reason, *error = NULL;
+    int status = -1;
+    topic = message->rkt == NULL ? new_reference(Py_None) : text(rdk.topic_name(message->rkt));
+    reason = text(rdk.message_errstr(message));
+    if (topic != NULL && reason != NULL)
+        error = Py_BuildValue("(OiLiO)", topic, (int)message->partition,
+                              (long long)message->offset, message->err, reason);
+    if (error != NULL)
+        status = PyList_Append(batch->errors, error);
+    Py_XDECREF(error);
+    Py_XDECREF(reason);
+    Py_XDECREF(topic);
+    return status;
+}
+
+static int add_record(Batch *batch, const message_t *message)
+{
+    const char *topic_name = message->rkt == NULL ? "" : rdk.topic_name(message->rkt);
+    PyObject *record;
+    int status;
+    if ((batch->list == NULL || message->partition != batch->partition
+         || strcmp(topic_name, batch->topic_name) != 0)
+        && select_list(batch, message, topic_name) < 0)
+        return -1;
+    record = record_of(message, batch->topic);
+    if (record == NULL)
+        return -1;
+    batch->bytes_left -= (int64_t)message->len + (int64_t)message->key_len;
+    status = PyList_Append(batch->list, record);
+    Py_DECREF(record);
+    return status;
+}
+
+/* Called by librdkafka for each message and error, in the thread of `take`. The message is
+ * destroyed when it returns. After a yield, librdkafka keeps the messages that follow. */
+static void taken(message_t *message, void *opaque)
+{
+    Batch *batch = opaque;
+    batch->status = message->err != 0 ? add_error(batch, message) : add_record(batch, message);
+    batch->left--;
+    if (batch->status < 0 || batch->left <= 0 || batch->bytes_left <= 0)
+        rdk.yield(batch->queue->handle);
+}
+
+static PyObject *queue_take(PyObject *object, PyObject *args)
+{
+    Queue *self = (Queue *)object;
+    Batch batch;
+    Py_ssize_t max_records;
+    long long max_bytes;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "nL", &max_records, &max_bytes) || check_open(self) < 0)
+        return NULL;
+    if (self->is_in_use) {
+        PyErr_SetString(PyExc_RuntimeError, "the queue is in use");
+        return NULL;
+    }
+    memset(&batch, 0, sizeof(batch));
+    batch.queue = self;
+    batch.left = max_records;
+    batch.bytes_left = max_bytes;
+    batch.records = PyDict_New();
+    batch.errors = PyList_New(0);
+    if (batch.records == NULL || batch.errors == NULL)
+        batch.status = -1;
+    else if (max_records > 0 && max_bytes > 0) {
+        self->is_in_use = 1;
+        rdk.consume_callback_queue(self->queue, 0, taken, &batch);
+        self->is_in_use = 0;
+    }
+    if (batch.status == 0)
+        result = PyTuple_Pack(2, batch.records, batch.errors);
+    Py_XDECREF(batch.topic);
+    Py_XDECREF(batch.records);
+    Py_XDECREF(batch.errors);
+    return result;
+}
+
+static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *client, *partition_class, *address;
+    void *handle;
+    Queue *self;
+    (void)type;
+    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "Queue() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "OOO", &client, &address, &partition_class))
+        return NULL;
+    handle = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred() || check_handle(client, handle) < 0)
+        return NULL;
+    self = PyObject_GC_New(Queue, queue_type);
+    if (self == NULL)
+        return NULL;
+    self->is_in_use = 0;
+    self->client = new_reference(client);
+    self->partition_class = new_reference(partition_class);
+    self->handle = handle;
+    self->queue = rdk.queue_new(handle);
+    PyObject_GC_Track((PyObject *)self);
+    if (self->queue == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static PyMethodDef QUEUE_METHODS[] = {
+    {"attach", queue_attach, METH_VARARGS,
+     "attach(topic, partition): forward a partition's records; False if it is not valid."},
+    {"notify", queue_notify, METH_VARARGS,
+     "notify(fd): write a byte to it when this queue or the client's is no longer empty."},
+    {"take", queue_take, METH_VARARGS,
+     "take(max_records, max_bytes): return ({partition: records}, errors) without waiting."},
+    {"close", queue_close, METH_NOARGS, "close(): drop the records."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot QUEUE_SLOTS[] = {
+    {Py_tp_new, queue_new},
+    {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_traverse, queue_traverse},
+    {Py_tp_clear, queue_clear},
+    {Py_tp_methods, QUEUE_METHODS},
+    {Py_tp_doc, "Queue(client, address, partition_class): records of attached partitions."},
+    {0, NULL},
+};
+
+static PyType_Spec QUEUE_SPEC = {
+    .name = "logstate.kafka.native._records.Queue",
+    .basicsize = sizeof(Queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = QUEUE_SLOTS,
+};
+
+/* --- producing ------------------------------------------------------------------------------ */
+
+enum { TOPICS_MAX = 8 };
+
+typedef struct {
+    PyObject *name;
+    void *rkt;
+    int32_t count; /* partitions; 0 until it is needed */
+} Topic;
+
+/* The topics of one call: handles of librdkafka live no longer than that. */
+typedef struct {
+    Topic topics[TOPICS_MAX];
+    int next; /* the one to replace */
+} Topics;
+
+static void forget_topic(Topic *topic)
+{
+    if (topic->rkt != NULL)
+        rdk.topic_destroy(topic->rkt);
+    Py_CLEAR(topic->name);
+    topic->rkt = NULL;
+    topic->count = 0;
+}
+
+/* Return the topic with this name; NULL, without an exception, if there can be none. */
+static Topic *topic_named(Topics *topics, void *handle, PyObject *name)
+{
+    Topic *topic;
+    const char *utf8;
+    Py_ssize_t size;
+    void *rkt;
+    int n;
+    for (n = 0; n < TOPICS_MAX; n++)
+        if (topics->topics[n].name == name)
+            return &topics->topics[n];
+    for (n = 0; n < TOPICS_MAX; n++)
+        if (topics->topics[n].name != NULL && PyUnicode_Compare(topics->topics[n].name, name) == 0)
+            return &topics->topics[n];
+    utf8 = PyUnicode_AsUTF8AndSize(name, &size);
+    if (utf8 == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (size == 0 || strlen(utf8) != (size_t)size)
+        return NULL;
+    rkt = rdk.topic_new(handle, utf8, NULL);
+    if (rkt == NULL)
+        return NULL;
+    topic = &topics->topics[topics->next];
+    topics->next = (topics->next + 1) % TOPICS_MAX;
+    forget_topic(topic);
+    topic->name = new_reference(name);
+    topic->rkt = rkt;
+    return topic;
+}
+
+/* Set *data and *size from bytes or None; return 0 for anything else. */
+static int is_data(PyObject *object, char **data, Py_ssize_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    if (object == Py_None)
+        return 1;
+    if (!PyBytes_Check(object))
+        return 0;
+    *data = PyBytes_AsString(object);
+    *size = PyBytes_Size(object);
+    return *data != NULL && *size >= 0;
+}
+
+/* Set *number from an integer within the limits; return 0, without an exception, if it is none. */
+static int is_number(PyObject *object, long long least, long long most, long long *number)
+{
+    if (!PyLong_Check(object))
+        return 0;
+    *number = PyLong_AsLongLong(object);
+    if (*number == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return *number >= least && *number <= most;
+}
+
+/* Set the partition count of a topic: `count_of` may raise. */
+static int count_partitions(Topic *topic, PyObject *count_of)
+{
+    long long count = 0;
+    PyObject *found = PyObject_CallFunctionObjArgs(count_of, topic->name, NULL);
+    int is_count;
+    if (found == NULL)
+        return -1;
+    is_count = is_number(found, 1, INT32_MAX, &count);
+    Py_DECREF(found);
+    if (!is_count) {
+        PyErr_SetString(PyExc_ValueError, "count_of() returned no partition count");
+        return -1;
+    }
+    topic->count = (int32_t)count;
+    return 0;
+}
+
+/* Pass one record to the client. Return 1 if the client has it, 0 if it must be passed by the
+ * client's own call, which reports why, or -1 with an exception. */
+static int send(PyObject *row, PyObject *client, void *handle, Topics *topics, PyObject *count_of)
+{
+    PyObject *name, *place;
+    char *key, *value;
+    Py_ssize_t key_size, value_size;
+    long long timestamp, partition = -1;
+    Topic *topic;
+    if (!PyTuple_Check(row) || PyTuple_Size(row) != 6)
+        return 0;
+    name = PyTuple_GetItem(row, 0);
+    place = PyTuple_GetItem(row, 1);
+    if (!PyUnicode_Check(name) || PyTuple_GetItem(row, 5) != Py_None
+        || !is_data(PyTuple_GetItem(row, 2), &key, &key_size)
+        || !is_data(PyTuple_GetItem(row, 3), &value, &value_size)
+        || !is_number(PyTuple_GetItem(row, 4), LLONG_MIN, LLONG_MAX, &timestamp)
+        || (place != Py_None && !is_number(place, -1, INT32_MAX, &partition)))
+        return 0;
+    topic = topic_named(topics, handle, name);
+    if (topic == NULL)
+        return 0;
+    if (place == Py_None && key != NULL) {
+        if (topic->count == 0) {
+            if (count_partitions(topic, count_of) < 0)
+                return -1;
+            if (!has_handle(client, handle)) /* count_of() released the GIL */
+                return 0;
+        }
+        partition = rdk.msg_partitioner_murmur2(topic->rkt, key, (size_t)key_size, topic->count,
+                                                NULL, NULL);
+    }
+    return rdk.producev(handle, V_MSGFLAGS, (int)FLAG_COPY, V_RKT, topic->rkt, V_PARTITION,
+                        (int32_t)partition, V_KEY, (const void *)key, (size_t)key_size, V_VALUE,
+                        (void *)value, (size_t)value_size, V_TIMESTAMP, (int64_t)timestamp, V_END)
+           == 0;
+}
+
+static PyObject *produce(PyObject *module, PyObject *args)
+{
+    PyObject *client, *address, *records, *count_of;
+    Py_ssize_t at, end;
+    void *handle;
+    Topics topics;
+    int n, status = 1;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOOnnO", &client, &address, &records, &at, &end, &count_of))
+        return NULL;
+    handle = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred() || check_handle(client, handle) < 0)
+        return NULL;
+    if (at < 0 || !PyList_Check(records))
+        return PyLong_FromSsize_t(at);
+    memset(&topics, 0, sizeof(topics));
+    while (at < end && at < PyList_Size(records)) {
+        PyObject *row = new_reference(PyList_GetItem(records, at));
+        status = send(row, client, handle, &topics, count_of);
+        Py_DECREF(row);
+        if (status <= 0)
+            break;
+        at++;
+    }
+    if (has_handle(client, handle)) {
+        for (n = 0; n < TOPICS_MAX; n++)
+            forget_topic(&topics.topics[n]);
+    } else { /* closed by count_of(): the client's topics are gone */
+        for (n = 0; n < TOPICS_MAX; n++)
+            Py_CLEAR(topics.topics[n].name);
+    }
+    return status < 0 ? NULL : PyLong_FromSsize_t(at);
+}
+
+/* --- the module ------------------------------------------------------------------------------ */
+
+static PyMethodDef METHODS[] = {
+    {"bind", bind, METH_O, "bind(addresses): set librdkafka's functions, by name."},
+    {"needed", needed, METH_NOARGS, "needed(): return the names of the functions."},
+    {"produce", produce, METH_VARARGS,
+     "produce(client, address, records, start, end, count_of): return the index of the first\n"
+     "record that the client's own call has to pass; `end` if there is none."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "logstate.kafka.native._records",
+    .m_doc = "Records between librdkafka and Python in batches.",
+    .m_size = -1,
+    .m_methods = METHODS,
+};
+
+PyMODINIT_FUNC PyInit__records(void)
+{
+    PyObject *module = PyModule_Create(&MODULE);
+    if (module == NULL)
+        return NULL;
+    record_type = (PyTypeObject *)PyType_FromSpec(&RECORD_SPEC);
+    queue_type = (PyTypeObject *)PyType_FromSpec(&QUEUE_SPEC);
+    if (record_type == NULL || queue_type == NULL
+        || PyModule_AddObjectRef(module, "Record", (PyObject *)record_type) < 0
+        || PyModule_AddObjectRef(module, "Queue", (PyObject *)queue_type) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

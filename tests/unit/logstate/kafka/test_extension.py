@@ -1,0 +1,39 @@
+"""Whether the extension module is used; native/test_records.py tests the module."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from logstate.cli.diagnosis.findings import Level, extension_module
+from logstate.kafka.extension import VARIABLE, extension, extension_state, why_not_loaded
+from logstate.kafka.record_sender import record_sender
+from logstate.kafka.record_source import ClientRecords, record_source
+
+
+@pytest.mark.parametrize("value", ["", "0", "yes"])
+def test_it_is_used_only_where_the_environment_enables_it(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+
+    assert extension() is None
+    assert extension_state() == (False, "LOGSTATE_NATIVE=1 enables it")
+    consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0})
+    assert isinstance(record_source(consumer, {}), ClientRecords)
+    assert (
+        record_sender(Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), len) is None
+    )
+    consumer.close()
+
+
+def test_its_state_has_a_reason_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    is_used, reason = extension_state()
+
+    assert is_used is (extension() is not None)
+    assert is_used is (why_not_loaded() == "")
+    assert reason
+    finding = extension_module(is_used, reason)
+    assert (finding.level is Level.OK) is is_used
+    assert reason in finding.found
