@@ -68,7 +68,7 @@ def extension_module(is_used: bool, reason: str) -> Finding:
     """Report whether the extension module in C moves the records."""
     if is_used:
         return Finding("extension module", Level.OK, f"in use: {reason}")
-    advice = "only slower: install a C compiler and Python's headers, and logstate again"
+    advice = "optional, see docs/native.md; building it takes a C compiler and Python's headers"
     return Finding("extension module", Level.NOTE, f"not in use: {reason}", advice)
 
 
