@@ -1,4 +1,4 @@
-"""One browser, one shop and one page for all tests of this folder."""
+"""One browser, one shop and one page for all tests of a file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from tests.browser.shop import Shop, planted, running_shop
 from tests.unhurried import no_silence  # noqa: F401  for this folder
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with running_shop(tmp_path_factory.mktemp("shop")) as shop:
         yield shop
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One for the folder: while it is open, no other loop of asyncio can run in this thread."""
+    """One for a file: while it is open, no other loop of asyncio can run in this thread.
+
+    A scope of the package would be that of the session: the folder is no package.
+    """
     found = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -42,7 +45,7 @@ def opens(browser: Browser, shop: Shop) -> Iterator[Opens]:
     opened.check()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def page(browser: Browser, shop: Shop) -> Iterator[Page]:
     """One that has been open for a while."""
     opened = Opened(browser, shop.address)

@@ -169,7 +169,7 @@ def test_the_picture_has_its_figures_at_the_frames(page: Page) -> None:
     for number in (1, 3, 5):
         expect(told.nth(number)).to_have_text("lag 0")
     expect(page.locator("#picture .frame.good")).to_have_count(3)
-    expect(page.locator("#picture text", has_text="sales-per-hour")).to_be_visible()
+    expect(page.locator("#picture text.store", has_text="sales-per-hour")).to_be_visible()
     frame = page.locator("#picture .frame").first.bounding_box()
     line = told.first.bounding_box()
     assert frame is not None
