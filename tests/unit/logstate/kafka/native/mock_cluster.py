@@ -11,10 +11,13 @@ from confluent_kafka import Producer
 
 
 @contextmanager
-def mock_cluster() -> Iterator[str]:
-    """Yield the address of a broker that creates topics with four partitions."""
+def mock_cluster(topic: str) -> Iterator[str]:
+    """Yield the address of a broker with one topic of four empty partitions.
+
+    The broker creates a topic when a producer asks for it. Consumers do not.
+    """
     owner = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
-    (broker,) = owner.list_topics(timeout=30).brokers.values()
+    (broker,) = owner.list_topics(topic, timeout=30).brokers.values()
     yield f"{broker.host}:{broker.port}"
     owner.close()  # type: ignore[attr-defined]  # unknown to the client's stubs
 

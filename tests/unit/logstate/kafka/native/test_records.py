@@ -31,7 +31,7 @@ TOPIC = "orders"
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with mock_cluster() as found:
+    with mock_cluster(TOPIC) as found:
         yield found
 
 
