@@ -88,7 +88,7 @@ _TRACE, _STATE = "traceparent", "tracestate"
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
-class TracedTask(Protocol):
+class ProcessingTask(Protocol):
     """The part of a task that tracing uses."""
 
     headers: Headers
@@ -122,7 +122,7 @@ class RecordTraces:
         self._tracer = trace.get_tracer("logstate", tracer_provider=tracer_provider)
         self._fixed = {"messaging.system": "kafka", "messaging.consumer.group.name": application_id}
 
-    def traced(self, task: TracedTask, topic: str, process: Any) -> Any:
+    def traced(self, task: ProcessingTask, topic: str, process: Any) -> Any:
         """Return the function that processes the records of a topic, with spans."""
         fixed = {
             **self._fixed,
