@@ -190,7 +190,7 @@ class Seen(NamedTuple):
 
 
 def seen(recording: str) -> dict[tuple[bool, str], Seen]:
-    """Side and situation to what was seen; refuses two results of one situation."""
+    """Side and situation to the observed result; refuses two results of one situation."""
     join = Join(Case.of(read_vector(VECTORS / f"{recording}.json.gz")))
     found: dict[tuple[bool, str], Counter[str]] = defaultdict(Counter)
     unordered: Counter[tuple[bool, str]] = Counter()

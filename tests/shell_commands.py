@@ -36,7 +36,7 @@ def commands(text: str, *, is_console: bool) -> Iterator[str]:
 
 
 def problems(command: str) -> Iterator[str]:
-    """What is wrong with a command; nothing if every part of it exists."""
+    """The problems of a command; none if every part of it exists."""
     command = re.sub(r"\$\(([^()]*)\)", r"\1", command) if "$(" in command else command
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True

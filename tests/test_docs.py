@@ -75,7 +75,7 @@ def test_a_block_runs_or_says_why_it_does_not(page: Path) -> None:
 
 
 def problems(block: Block) -> Iterator[str]:
-    """What is wrong with a block that is not run, each with its place."""
+    """The problems of a block that is not run, each with its place."""
     if block.marker == "no-run":
         checked = checks_of(block) if block.language == "python" else ()
         yield from (f"{block.place}: {problem}" for problem in checked)
@@ -120,7 +120,7 @@ DATA = {"json": json_lines, "toml": tomllib.loads, "yaml": yaml_documents}
 
 
 def checks_of(block: Block) -> Iterator[str]:
-    """What is wrong with Python that does not run: its syntax, and names that it imports."""
+    """The problems of Python that does not run: its syntax, and names that it imports."""
     try:
         tree = ast.parse(block.text)
     except SyntaxError as error:

@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def row(subject: str) -> tuple[str, str]:
-    """What is supported, and what the tests run on."""
+    """The supported versions, and those of the tests."""
     (line,) = re.findall(rf"^\| {re.escape(subject)}[^|]*\|(.*)\|(.*)\|$", PAGE, re.MULTILINE)
     return line[0], line[1]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.pages import TUTORIAL, Block, blocks
 
-#: what is still running when a step has failed
+#: ends the processes that still run when a step has failed
 STOP = """stop() {
     kill -9 $(jobs -p) || true
     test -z "$LOGSTATE_BOOTSTRAP" || logstate broker stop --port "${LOGSTATE_BOOTSTRAP#*:}" || true

@@ -32,7 +32,7 @@ class LocalTasks:
     clock: Clock
     error_handlers: ErrorHandlers
     metrics: Metrics
-    #: adds spans to the processing of records; None: there are no traces
+    #: adds spans to the processing of records; None: without traces
     traced: Traced | None = None
     drop_lines: DropLines = field(default_factory=DropLines)
 

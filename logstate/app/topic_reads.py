@@ -1,6 +1,6 @@
 """The newest records of the application's topics, read from the brokers when somebody looks.
 
-For the web page. Each read has clients of its own and a thread that nothing waits for longer than
+For the web page. Each read has separate clients and a thread that nothing waits for longer than
 the time-out: a client may wait a minute for brokers that do not respond. Only topics of
 the application are read: those of its manifest, and the dead letter topic.
 """

@@ -75,7 +75,7 @@ class Transactions:
         self.transactional_id = transactional_id
         self._producer: TransactionalProducer | None = None
         self.is_open = False
-        #: that there is no producer was logged, and there has been none since
+        #: the missing producer was logged, and there has been none since
         self._has_told = False
 
     def initialise(self) -> Steps[None]:

@@ -152,7 +152,7 @@ class InstanceEndpoints:
         return Response(drawn, media_type=_FORMS[form])
 
     def _operators(self) -> dict[str, Any]:
-        """Return the operators, and the topics whose counts tell how much each one receives."""
+        """Return the operators, and the topics whose counts say how much each receives."""
         topology, application_id = self._served.topology, self._answers.application_id
         received = received_counts(topology.sub_topologies)
 

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document of an instance: its paths, with the types of each store.
 
-Each store has paths of its own, with its key as text, its time parameters and the schema of its
+Each store has separate paths, with its key as text, its time parameters and the schema of its
 rows, because these differ from store to store.
 """
 

@@ -10,7 +10,7 @@ If several schedules are due at the same time, Kafka Streams' `heap` determines 
 cancelled schedule stays in it until its time, and a called one is added again after its call. Only
 a cut has no cancelled ones: their neighbors may be called in a different order after a restart.
 
-Looks for due timers of keys are schedules of a kind of their own, ``timers``, by stream time. They
+Looks for due timers of keys are a separate kind of schedule, ``timers``, by stream time. They
 are called before the record that advances stream time to them, all others after it. If that record
 sets a timer that is due already, the look is repeated after it.
 

@@ -65,7 +65,7 @@ class TaskProgress:
 
     #: its stores and clocks
     state: TaskState
-    #: adds spans to what processes the records of a topic; None: there are no traces
+    #: adds spans to what processes the records of a topic; None: without traces
     traced: Traced | None = None
 
     def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
@@ -153,7 +153,7 @@ class TaskProgress:
         return self.drops.by_reason()
 
     def shown_node(self, name: str) -> str:
-        """Return the name of a node for messages, with its label if it has no name of its own."""
+        """Return the name of a node for messages, with its label if the user did not name it."""
         return with_label(name, *(sub.operator_labels for sub in self.sub_topologies))
 
     def dropper(self, node: str, reason: DropReason) -> Dropper:

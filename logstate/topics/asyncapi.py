@@ -94,7 +94,7 @@ def _external_topics(
 
 
 def _channel_id(node: SourceNode | SinkNode, topic: TopicRef | None) -> str:
-    """Return the id of a channel: the topic, or the operator if there is no single topic."""
+    """Return the id of a channel: the topic, or the operator unless there is a single topic."""
     return node.name if topic is None or topic.is_pattern else topic.name
 
 

@@ -94,7 +94,7 @@ class SlowCalls:
         transaction_timeout_ms: int,
         labels: Mapping[str, str] = {},
     ) -> None:
-        """``labels`` are those of operators without a name of their own."""
+        """``labels`` are those of operators that the user did not name."""
         self._labels = labels
         self._max_poll_interval_ms = max_poll_interval_ms
         self._transaction_timeout_ms = transaction_timeout_ms

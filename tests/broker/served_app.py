@@ -1,4 +1,4 @@
-"""An instance with queries over HTTP, in a process of its own, for tests that restart it."""
+"""An instance with queries over HTTP, in a separate process, for tests that restart it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -24,9 +23,9 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.ports import reserve_port
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.broker.raw_topic import create_topic
+from tests.campaigns.toolkit.process import start_module
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).resolve().parents[2]
 USERS = [f"user-{number}" for number in range(20)]
 #: 20 requests per second
 PERIOD_S = 0.05
@@ -117,13 +116,12 @@ class LoadBalancer:
 
 
 @pytest.fixture
-def serve(bootstrap: str, tmp_path: Path) -> Iterator[Callable[[str, int], subprocess.Popen[str]]]:
+def serve(bootstrap: str, tmp_path: Path) -> Iterator[Callable[[str, int], subprocess.Popen[Any]]]:
     with ExitStack() as stack:
 
-        def start(name: str, port: int) -> subprocess.Popen[str]:
-            state = str(tmp_path / str(port))
-            command = [sys.executable, "-m", "tests.broker.served_app", bootstrap, name, state]
-            process = subprocess.Popen([*command, str(port)], cwd=ROOT, text=True)
+        def start(name: str, port: int) -> subprocess.Popen[Any]:
+            state = tmp_path / str(port)
+            process = start_module("tests.broker.served_app", bootstrap, name, state, port)
             stack.callback(process.kill)
             return process
 
@@ -131,7 +129,7 @@ def serve(bootstrap: str, tmp_path: Path) -> Iterator[Callable[[str, int], subpr
 
 
 def test_no_request_fails_during_a_rolling_restart_if_the_client_follows_readiness(
-    bootstrap: str, unique: Callable[[str], str], serve: Callable[[str, int], subprocess.Popen[str]]
+    bootstrap: str, unique: Callable[[str], str], serve: Callable[[str, int], subprocess.Popen[Any]]
 ) -> None:
     name = unique("rolling")
     for topic in ("clicks", "per-user", "per-page"):

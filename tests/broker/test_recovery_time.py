@@ -176,8 +176,7 @@ class Bench:
     def close(self) -> None:
         self._stopping.set()
         if self.process is not None:
-            self.process.kill()
-            self.process.wait(PATIENCE_S)
+            kill(self.process)
         self.producer.close()
 
 

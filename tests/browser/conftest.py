@@ -23,7 +23,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One for a file: while it is open, no other loop of asyncio can run in this thread.
 
-    A scope of the package would be that of the session: the folder is no package.
+    A scope of the package would be that of the session, because the folder is not a package.
     """
     found = chromium()
     with sync_playwright() as playwright:
@@ -39,7 +39,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def opens(browser: Browser, shop: Shop) -> Iterator[Opens]:
-    """Opens pages that nobody else uses."""
+    """Opens pages for one test."""
     opened = Opened(browser, shop.address)
     yield opened.open
     opened.check()
@@ -57,7 +57,7 @@ def page(browser: Browser, shop: Shop) -> Iterator[Page]:
 
 @pytest.fixture
 def looks(page: Page) -> Looks:
-    """Looks a key up in a store, and reads what is found."""
+    """Looks a key up in a store, and reads the answer."""
 
     def look(store: str, key: str, **fields: str) -> str:
         page.select_option("#store", store)
@@ -75,7 +75,7 @@ def looks(page: Page) -> Looks:
 
 @pytest.fixture
 def plants(page: Page, shop: Shop) -> Iterator[Callable[[int], None]]:
-    """Has one more instance tell that it restores; it is gone afterwards."""
+    """Adds an instance that reports a restore, and removes it afterwards."""
     yield lambda remaining: shop.plant(planted(remaining))
     shop.plant(None)
     expect(page.locator("#tasks tbody tr")).to_have_count(9)

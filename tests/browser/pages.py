@@ -1,4 +1,4 @@
-"""Pages that tests open, and what is read from them."""
+"""Pages that tests open and read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Opened:
         return page
 
     def check(self) -> None:
-        """Nothing was complained of, and nobody else was asked."""
+        """The page reported no error, and requested nothing from another host."""
         assert not [one for one in self._client_errors if not one.startswith(REFUSED)]
         assert self._asked == {"127.0.0.1"}
 
@@ -52,7 +52,7 @@ def cells(page: Page, table: str, row: str) -> list[str]:
 
 
 def show_everything(page: Page) -> None:
-    """Ask for what is shown on request only."""
+    """Request the parts that are shown on request only."""
     page.select_option("#store", "sales-per-hour")
     page.fill("#key", "tea")
     page.click("#look button")

@@ -25,7 +25,7 @@ _MARKED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 class Blame(NamedTuple):
     """The operator that ran, and ``file:line in function`` of the user's code, if known.
 
-    ``label`` is what an operator without a name of its own does.
+    ``label`` says what an operator does that the user did not name.
     """
 
     node: str | None

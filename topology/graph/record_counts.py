@@ -1,4 +1,4 @@
-"""Which counted topics tell how many records an operator receives.
+"""Which counted topics determine how many records an operator receives.
 
 A task counts the records that it reads from each topic and that it writes to each topic; it counts
 nothing per operator, which would cost time for every record. The rest follows from the graph:

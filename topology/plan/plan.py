@@ -95,7 +95,7 @@ class Topology:
         Logs, errors, metrics and pictures show them with the generated names.
 
         Returns:
-            Generated names and their labels; operators that have a name of their own have no label.
+            Generated names and their labels; operators that the user named have no label.
 
         Source: none; :meth:`describe` shows the generated names only, like Kafka Streams.
         """

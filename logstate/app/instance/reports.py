@@ -35,7 +35,7 @@ class TaskReport:
     waits_for: tuple[str, ...] = ()
 
     def later(self, ms: float) -> TaskReport:
-        """Return the report as it is after a while without another one."""
+        """Return the report after a time without another one."""
         return replace(self, age_ms=self.age_ms + ms, silence_ms=self.silence_ms + ms)
 
 

@@ -34,7 +34,7 @@ class RowAge(NamedTuple):
 
     #: task id
     task: str
-    #: the instance, as it is shown; empty: this one
+    #: the displayed instance; empty: this one
     where: str
     #: infinite: unknown
     age_ms: float

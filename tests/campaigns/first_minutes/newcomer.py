@@ -65,7 +65,7 @@ def environment(folder: Path, wheel: Path | None) -> dict[str, str]:
 def type_steps(steps: Sequence[Step], folder: Path, environ: Mapping[str, str]) -> Iterator[Typed]:
     """Save the files and type the commands in one shell; yield each command when it has ended.
 
-    Raises Failed, with what was printed, for the first command that fails.
+    Raises Failed, with the output, for the first command that fails.
     """
     lines = [step.line for step in steps if isinstance(step, Command)]
     marked = (f"printf '{_MARK}{number}\\n'\n{line}\n" for number, line in enumerate(lines))

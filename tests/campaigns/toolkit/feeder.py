@@ -59,7 +59,7 @@ class Feeder(ABC):
         return True
 
     def flush(self) -> int:
-        """Deliver what was sent, and return how many records are left."""
+        """Deliver the sent records, and return how many are left."""
         return self._producer.flush(PATIENCE_S)
 
     def _run(self) -> None:

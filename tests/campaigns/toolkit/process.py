@@ -1,4 +1,4 @@
-"""A module of this project in a process of its own."""
+"""A module of this project in a separate process."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class StreamJoinWindowNode(ProcessorNode):
         return process if emit_late is None else self._compile_late(task, process, emit_late)
 
     def _compile_late(self, task: TaskContext, process: Process, emit_late: EmitLate) -> Process:
-        """Emit what comes after the other side has passed its window and the grace.
+        """Emit records that arrive after the other side has passed their window and the grace.
 
         Such a record may have missed partners, so it is not joined at all, and not kept.
         """

@@ -1,7 +1,7 @@
 """Late records as a stream: where an operator has ``late``, it emits what it would drop as late.
 
-The operator calls a child of its own for it, the node of the late stream, which gets no results.
-It is a part of the task like every node: a late record and what follows from it are committed with
+The operator calls a separate child for it, the node of the late stream, which gets no results.
+It is a part of the task like every node: a late record and its results are committed with
 the offset of its input record, or not at all.
 """
 

@@ -130,18 +130,23 @@ def test_without_a_token_no_security_is_required(tmp_path: Path) -> None:
     assert all("security" not in item["get"] for item in found["paths"].values())
 
 
+def answer_and_schema(http: TestClient, app: Application, path: str) -> tuple[Any, Any]:
+    """The answer for a key of a store, which is checked, and the schema that describes it."""
+    document, store = app.openapi(), path.partition("/")[0]
+    operation = document["paths"][f"/stores/{store}/{{key}}"]["get"]
+    answer = http.get(f"/state/stores/{path}").json()
+    check(document, operation, answer, "application/json")
+    return answer, operation["responses"]["200"]["content"]["application/json"]["schema"]
+
+
 @pytest.mark.parametrize(
     "path", ["counts/ada", "last/ada", "plain/ada", "per-hour/ada?start=0", "names/7"]
 )
 def test_the_row_of_a_key_is_as_the_document_describes(
     http: TestClient, app: Application, path: str
 ) -> None:
-    document, store = app.openapi(), path.partition("/")[0]
-    operation = document["paths"][f"/stores/{store}/{{key}}"]["get"]
-    answer = http.get(f"/state/stores/{path}").json()
-    check(document, operation, answer, "application/json")
+    answer, schema = answer_and_schema(http, app, path)
     assert set(answer) == {"row", "partition", "host", "positions", "lag"}
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
     row = schema["properties"]["row"]
     if isinstance(answer["row"], dict) and "properties" in row:
         assert set(answer["row"]) == set(row["properties"])
@@ -151,11 +156,7 @@ def test_the_row_of_a_key_is_as_the_document_describes(
 def test_the_rows_of_a_key_are_as_the_document_describes(
     http: TestClient, app: Application, path: str
 ) -> None:
-    document, store = app.openapi(), path.partition("/")[0]
-    operation = document["paths"][f"/stores/{store}/{{key}}"]["get"]
-    answer = http.get(f"/state/stores/{path}").json()
-    check(document, operation, answer, "application/json")
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    answer, schema = answer_and_schema(http, app, path)
     described = schema["properties"]["rows"]["items"]["properties"]
     assert [set(row) for row in answer["rows"]] == [set(described)]
 

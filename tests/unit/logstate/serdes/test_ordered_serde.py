@@ -60,7 +60,7 @@ def read(serde: OrderedSerde[Any], data: bytes) -> Any:
 
 
 def order(key: Any) -> Any:
-    """What a key is sorted by in Python: text by code points as it is, -0.0 before 0.0."""
+    """Return the sort key in Python: text is sorted by code points, and -0.0 before 0.0."""
     if isinstance(key, tuple):
         return tuple(map(order, key))
     return (key, str(key)[:1] != "-") if isinstance(key, float) else key

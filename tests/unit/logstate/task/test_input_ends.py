@@ -1,4 +1,4 @@
-"""How current rows are: never newer than what is claimed, whatever comes late."""
+"""How current rows are: never older than the reported time, whatever arrives late."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Reader:
             self.lengths.append((self.now, self.length + rng.randrange(30)))
         if rng.random() < 0.2:
             self.is_fetching = not self.is_fetching
-        if self.is_fetching and self.was_fetching:  # what is new may still be on its way
+        if self.is_fetching and self.was_fetching:  # new records may still be on their way
             self._fetched(rng.choice([before, self.length]))
         elif self.is_fetching and rng.random() < 0.5:
             self._fetched(self.length)

@@ -15,7 +15,7 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 
 
 class Log:
-    """Partitions with records at some offsets, and what was read of them."""
+    """Partitions with records at some offsets, and the ranges that were read."""
 
     def __init__(self, offsets: list[list[int]], ends: int) -> None:
         self.bounds = {TopicPartition("t", n): (0, ends) for n in range(len(offsets))}

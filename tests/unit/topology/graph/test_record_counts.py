@@ -23,7 +23,7 @@ Declare = Callable[[StreamsBuilder], object]
 
 
 def received(declare: Declare) -> dict[str, str | None]:
-    """Each operator, and the counts as ``read a + written b``; None if they do not tell."""
+    """Each operator, and the counts as ``read a + written b``; None if they do not determine it."""
     builder = StreamsBuilder()
     declare(builder)
     parts = builder.build().sub_topologies

@@ -128,7 +128,7 @@ class Sees(Processor[str, int, str, int]):
 
 
 def calls(driver: TopologyTestDriver) -> list[str]:
-    """What was called, in order: ``key@time``; of timers also the stream time that they saw."""
+    """The calls in order: ``key@time``; of timers also the stream time that they saw."""
     read = driver.read_with_timestamps("out", value=int)
     return [f"{k}@{v}/{t}" if k.startswith("!") else f"{k}@{v}" for k, v, t in read]
 

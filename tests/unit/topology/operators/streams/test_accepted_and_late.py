@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     HoppingWindows,
     JoinWindows,
@@ -65,6 +66,17 @@ def test_late_records_are_what_would_be_dropped_and_change_no_result(
     assert found[0] == found[1]
 
 
+def pipe_and_crash(
+    driver: TopologyTestDriver, records: list[tuple[str, str, str, int]], crash_at: int
+) -> None:
+    """Pipe (topic, key, value, time), lose process and disk after one of them, and commit."""
+    for number, (topic, key, value, time) in enumerate(records):
+        driver.pipe(topic, key, value, timestamp=time)
+        if number == crash_at:
+            driver.crash(loses_disk=True)
+    driver.advance_wall_clock(1)
+
+
 def times_in(windows: Any, time: int) -> list[tuple[int, int]]:
     """Brute force: every window of the grid that contains the time."""
     size, step = windows.size_ms, getattr(windows, "advance_ms", windows.size_ms)
@@ -90,11 +102,7 @@ def test_accepted_and_late_are_the_input_of_time_windows(
                 window = f"{key}@{start}-{end}"
                 counts[window] = counts.get(window, 0) + 1
     with driver_of(windowed(made), commit_every=commit_every) as driver:
-        for number, record in enumerate(records):
-            driver.pipe_all("in", [record])
-            if number == crash_at:
-                driver.crash(loses_disk=True)
-        driver.advance_wall_clock(1)
+        pipe_and_crash(driver, [("in", *record) for record in records], crash_at)
         assert missed(late_of(driver)) == late
         assert dict(driver.read("out", value=int)) == counts
 
@@ -116,11 +124,7 @@ def test_accepted_and_late_are_the_input_of_sessions(
             own[start, end] = 1 + sum(own.pop(one) for one in near)
     windows = SessionWindows(gap=ms(gap), grace=ms(grace))
     with driver_of(windowed(windows), commit_every=commit_every) as driver:
-        for number, record in enumerate(records):
-            driver.pipe_all("in", [record])
-            if number == crash_at:
-                driver.crash(loses_disk=True)
-        driver.advance_wall_clock(1)
+        pipe_and_crash(driver, [("in", *record) for record in records], crash_at)
         assert missed(late_of(driver)) == late
         counted = {w: n for w, n in driver.read("out", value=int) if w in open_windows(sessions)}
         assert counted == open_windows(sessions)
@@ -168,11 +172,10 @@ def test_a_pair_of_a_stream_join_is_joined_or_one_of_it_is_late(
         joined.to("out", value=str)
 
     with driver_of(declare, commit_every=commit_every) as driver:
-        for number, (is_left, key, time, value) in enumerate(records):
-            driver.pipe("in" if is_left else "right", key, value, timestamp=time)
-            if number == crash_at:
-                driver.crash(loses_disk=True)
-        driver.advance_wall_clock(1)
+        sides = [
+            ("in" if left else "right", key, value, time) for left, key, time, value in records
+        ]
+        pipe_and_crash(driver, sides, crash_at)
         assert missed(late_of(driver)) == late
         joined = [value for _, value in driver.read("out", value=str)]
         assert sorted(one for one in joined if "None" not in one) == sorted(pairs)

@@ -236,7 +236,7 @@ def test_a_late_stream_without_a_type_asks_for_the_serde_where_it_is_written() -
 
 
 class Encoded(Serde[str]):
-    """A serde of its own, which no type names."""
+    """A serde that no type names."""
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[str]:
         return str.encode
