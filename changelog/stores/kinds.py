@@ -1,11 +1,16 @@
-"""The registry of the kinds of stores, by the names that manifests and declarations have."""
+"""The registry of the kinds of stores, by the names that manifests and declarations have.
+
+A reader answers queries over read-only rows: it has the reads of its store, no writes and no
+changelog. Reading an entry of an LRU store through a reader does not count as use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
-from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.row_codec import row_codec
+from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stores.join_buffer import JOIN_BUFFER
 from logstate.changelog.stores.key_value import KEY_VALUE
@@ -19,8 +24,9 @@ from logstate.changelog.stores.timestamped_key_value import TIMESTAMPED_KEY_VALU
 from logstate.changelog.stores.versioned import VERSIONED
 from logstate.changelog.stores.window import TIMESTAMPED_WINDOWS, WINDOWS
 from logstate.contracts.errors import TopologyError
-from logstate.contracts.processing import TaskContext
+from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic
 
 KINDS: Final[dict[str, StoreKind]] = {}
 
@@ -56,3 +62,22 @@ def build_store(spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: T
             declared_at=spec.declared_at,
         )
     return KINDS[spec.kind].store(spec, rows, writes, context)
+
+
+#: makes a reader of rows and the clocks of the same commit
+MakeReader: TypeAlias = "Callable[[ReadableRows, Mapping[str, int]], Any]"
+
+
+class NoReads:
+    """For a store that only its operator reads."""
+
+
+def reader_maker(spec: StoreSpec, application_id: str) -> MakeReader:
+    """How readers of a store are made; its serdes are bound once."""
+    kind = kind_of(spec)
+    reader = kind.reader
+    if reader is None:
+        return lambda _rows, _clocks: NoReads()
+    topic = spec.source_topic or changelog_topic(application_id, spec.name)
+    codec, clock = row_codec(spec, topic, kind.row_format(spec)), f"store:{spec.name}"
+    return lambda rows, clocks: reader(spec, codec, rows, TimeCell(clocks.get(clock, -1)))

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from confluent_kafka import Producer
+
+from logstate.contracts.records import ProducedFields
 from logstate.kafka.librdkafka import librdkafka
 
 #: this variable of the environment enables the extension if its value is "1"
@@ -80,3 +84,28 @@ def _loaded() -> tuple[ModuleType | None, str]:
     except (AttributeError, LookupError, ValueError) as exc:
         return None, f"librdkafka lacks a function ({exc})"
     return _records, f"it calls librdkafka {number} in batches"
+
+
+#: Passes records[start:end] without delivery reports; returns the index of the first record that
+#: the client's own call has to pass, which reports why: the client's queue is full, the record has
+#: headers, ...
+RecordSender: TypeAlias = Callable[[Sequence[ProducedFields], int, int], int]
+
+
+def record_sender(producer: Producer, count_of: Callable[[str], int]) -> RecordSender | None:
+    """Return the sender of a producer; None if the extension cannot be used.
+
+    ``count_of`` returns the partition count of a topic, or raises. A failed delivery is not
+    reported, so this is only for producers whose transaction fails then.
+    """
+    module, library = extension(), librdkafka()
+    if module is None or library is None:
+        return None
+    handle = library.handle_of(producer)
+    if handle is None:
+        return None
+
+    def send(records: Sequence[ProducedFields], start: int, end: int) -> int:
+        return module.produce(producer, handle, records, start, end, count_of)  # type: ignore[no-any-return]
+
+    return send

@@ -24,9 +24,9 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
+from logstate.kafka.extension import record_sender
 from logstate.kafka.faults import cause_of, native_error, translate_error
 from logstate.kafka.offset_metadata import send_offsets
-from logstate.kafka.record_sender import record_sender
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from logstate.changelog.rows.rows import ReadableRows
-from logstate.changelog.stores.readers import MakeReader, reader_maker
+from logstate.changelog.stores.kinds import MakeReader, reader_maker
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.partitioner import StorePlace, partition_of, place_of
 from logstate.contracts.records import TaskId

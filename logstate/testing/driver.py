@@ -36,8 +36,7 @@ from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
 from logstate.testing.driver_sources import RecordEncoder, parts_of, source_serdes
-from logstate.testing.driver_store import driver_store
-from logstate.testing.driver_tasks import DriverTasks, follow
+from logstate.testing.driver_tasks import DriverTasks, driver_store, follow
 from logstate.testing.driver_topics import DriverTopics
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.processor_bench import TestContext

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, EmitIntervals
 from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.stores import ARGUMENTS, StoreSpec, check_arguments, no_such_read
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
@@ -20,6 +23,7 @@ from logstate.testing.fake.fetched import StoredRecord
 from logstate.topics.bound_plan import check_sources
 from logstate.topics.internal_topics import outputs_of
 from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.operators.streams.timed_store import as_written_by_users
 from logstate.topology.plan.plan import Topology
 
 #: emit final results at once: tests need not advance the wall clock
@@ -123,3 +127,39 @@ def follow(task: Task) -> None:
         pass
     task.committed(task.freeze(), {})
     task.state.apply()
+
+
+class DriverStore:
+    """Has all methods of the store; any other raises StoreError with the existing ones.
+
+    It reads like queries, and writes like processors.
+    """
+
+    def __init__(self, store: Any, spec: StoreSpec) -> None:
+        self._store = store
+        self._written = as_written_by_users(store, spec.name)
+        self._queried = getattr(store, "queried", self._written)
+        self._spec = spec
+        self._encode_key = spec.key.serializer(f"{spec.name}-changelog", True)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and not hasattr(self._store, name):
+            raise no_such_read(self._spec, self._store, name)
+        read_by = self._queried if hasattr(self._queried, name) else self._written
+        found = getattr(read_by, name)
+        if name not in ARGUMENTS:
+            return found
+
+        def read(*arguments: Any, **options: Any) -> Any:
+            check_arguments(self._spec, self._encode_key, name, arguments, options)
+            return found(*arguments, **options)
+
+        return read
+
+
+def driver_store(topology: Topology, task: Task, name: str) -> DriverStore:
+    """Return the store of that name; raise StoreUnavailableError if there is none."""
+    specs = {**topology.stores, **topology.global_stores}
+    if name not in specs:
+        raise StoreUnavailableError(f"there is no store {name!r}; the topology has {sorted(specs)}")
+    return DriverStore(task.store(name), specs[name])

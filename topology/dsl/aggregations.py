@@ -32,8 +32,12 @@ from logstate.topology.dsl.materialized import (
     windowed_spec,
 )
 from logstate.topology.graph.logical import ProcessorLogicalNode
-from logstate.topology.operators.aggregates.aggregate import AggregateNode
-from logstate.topology.operators.aggregates.fold import FoldNode, count_one, no_aggregate
+from logstate.topology.operators.aggregates.fold import (
+    AggregateNode,
+    FoldNode,
+    count_one,
+    no_aggregate,
+)
 from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode

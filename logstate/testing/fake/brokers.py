@@ -16,9 +16,8 @@ from logstate.contracts.records import Headers, ProducedFields, TopicPartition
 from logstate.testing.fake.faults import Faults
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.fake.group import Group
-from logstate.testing.fake.partition_log import PartitionLog
+from logstate.testing.fake.partition_log import PartitionLog, Transaction
 from logstate.testing.fake.topic import FakeTopic
-from logstate.testing.fake.transaction import Transaction
 from logstate.testing.fake.transactions import TransactionCoordinator
 
 #: size of a record in addition to its key and value

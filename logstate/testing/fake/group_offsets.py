@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from logstate.contracts.clients import Committed
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.testing.fake.transaction import Transaction
+from logstate.testing.fake.partition_log import Transaction
 
 #: brokers' offset.metadata.max.bytes: more is refused for ever
 METADATA_BYTES_MAX = 4096

@@ -13,13 +13,34 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Protocol
 
-from logstate.contracts.records import Headers
+from logstate.contracts.records import Headers, TopicPartition
 from logstate.testing.fake.fetched import StoredRecord
-from logstate.testing.fake.transaction import Transaction
 
 #: Kafka's default segment.ms
 SEGMENT_MS = 604_800_000
+
+
+class Decided(Protocol):
+    """Offsets of a group that become visible, or not, when a transaction ends."""
+
+    def decide(self, transaction: Transaction) -> None:
+        """The transaction's marker arrived."""
+
+
+class Transaction:
+    """A transaction, compared by identity. ``is_committed`` is None until it is decided."""
+
+    __slots__ = ("groups", "is_committed", "owner", "partitions", "started_ms")
+
+    def __init__(self, owner: str, started_ms: int) -> None:
+        #: the transactional id
+        self.owner = owner
+        self.started_ms = started_ms
+        self.partitions: dict[TopicPartition, None] = {}
+        self.groups: dict[Decided, None] = {}
+        self.is_committed: bool | None = None
 
 
 class LogEntry:

@@ -18,8 +18,7 @@ from typing import NamedTuple
 from logstate.contracts.errors import BrokerError, FencedError
 from logstate.contracts.records import TopicPartition
 from logstate.testing.fake.group_offsets import GroupOffsets
-from logstate.testing.fake.partition_log import PartitionLog
-from logstate.testing.fake.transaction import Decided, Transaction
+from logstate.testing.fake.partition_log import Decided, PartitionLog, Transaction
 
 
 @dataclass

@@ -19,12 +19,13 @@ from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
+from logstate.contracts.drops import null_dropper
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Windowed
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_commit import (
     BufferedUpdates,
     as_forwarded,
@@ -39,6 +40,11 @@ _LOGGER = logging.getLogger(__name__)
 #: the texts are few, and every start of a task needs them
 _indented = lru_cache(maxsize=1_000)(indent)
 
+_NULL_HEAD = """\
+if key is None or value is None:
+    drop(key)
+    return
+"""
 _ROW = """\
 row = {read}
 if row is None:
@@ -234,3 +240,12 @@ def make_fold(
     bind = make_function("bind", source, f"aggregate per {kind}")
     process: StreamProcess = bind(**names)
     return process
+
+
+class AggregateNode(FoldNode):
+    """One row per key."""
+
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        forward = self.commit_buffered(task, forward)
+        drop = null_dropper(task.dropper, self.name)
+        return make_fold(self, task, forward, head=_NULL_HEAD, kind="key", drop=drop)

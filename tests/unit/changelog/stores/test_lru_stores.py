@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from logstate import serdes
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
-from logstate.changelog.stores.readers import reader_maker
+from logstate.changelog.stores.kinds import reader_maker
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
 from logstate.topology import lru_store

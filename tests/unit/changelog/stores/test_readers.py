@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.stores.kinds import kind_of
-from logstate.changelog.stores.readers import reader_maker
+from logstate.changelog.stores.kinds import kind_of, reader_maker
 from logstate.changelog.view import CommittedRows
 from tests.examples_tried import at_most
 from tests.unit.changelog.store_bench import StoreBench

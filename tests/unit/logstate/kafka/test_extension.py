@@ -6,8 +6,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from logstate.cli.diagnosis.findings import Level, extension_module
-from logstate.kafka.extension import VARIABLE, extension, extension_state, why_not_loaded
-from logstate.kafka.record_sender import record_sender
+from logstate.kafka.extension import (
+    VARIABLE,
+    extension,
+    extension_state,
+    record_sender,
+    why_not_loaded,
+)
 from logstate.kafka.record_source import ClientRecords, record_source
 
 

@@ -15,9 +15,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from logstate.contracts.clients import Polled
 from logstate.contracts.records import ProducedFields, TopicPartition
-from logstate.kafka.extension import extension
+from logstate.kafka.extension import extension, record_sender
 from logstate.kafka.librdkafka import librdkafka
-from logstate.kafka.record_sender import record_sender
 from logstate.kafka.record_source import ExtensionRecords, record_source
 from tests.patience import until
 from tests.unit.logstate.kafka.native.mock_cluster import (
