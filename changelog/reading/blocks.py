@@ -133,14 +133,18 @@ def sliced(block: Block, rows: int) -> Iterator[Block]:
 
 
 def numbers(data: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Big-endian numbers, as Java writes them: ``int64``, ``int32`` or ``float64``.
+    """Big-endian numbers, as Java writes them: of 2, 4 or 8 bytes.
 
     Raises ValueError if one has not the length of such a number.
 
     >>> numbers(pa.array([bytes(8), None], pa.binary()), pa.int64()).to_pylist()
     [0, None]
     """
-    found = array({pa.int64(): "q", pa.int32(): "i", pa.float64(): "d"}[arrow])
+    found = array(
+        {pa.int64(): "q", pa.int32(): "i", pa.int16(): "h", pa.float64(): "d", pa.float32(): "f"}[
+            arrow
+        ]
+    )
     size = found.itemsize
     shortest_and_longest = pc.min_max(pc.binary_length(data)).as_py().values()
     if any(length not in {size, None} for length in shortest_and_longest):

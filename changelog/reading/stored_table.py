@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -16,8 +17,8 @@ from logstate.changelog.reading.table_scan import TableScan
 from logstate.changelog.reading.tables import StoreTable, arrow_schema, table_of
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.contracts.formats import ORDERED, SCALARS
-from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.ordered_serde import described_ordered
+from logstate.serdes.scalars import SCALAR_SERDES
 
 
 def _bytes(value: Any) -> bytes:
@@ -26,12 +27,16 @@ def _bytes(value: Any) -> bytes:
     return bytes(value)
 
 
+def _identifier(value: Any) -> bytes:
+    return (value if isinstance(value, UUID) else UUID(value)).bytes
+
+
 #: formats in which a value has one encoding only; of JSON and floating point it may have several
 ENCODERS: dict[str, Callable[[Any], bytes]] = {
     name: SCALAR_SERDES[name].serializer("", True)
     for name, one in SCALARS.items()
     if one.is_equal_as_bytes
-} | {"bytes": _bytes}  # Spark has byte arrays
+} | {"bytes": _bytes, "uuid_bytes": _identifier}  # Spark has byte arrays, and no UUID
 
 
 def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:

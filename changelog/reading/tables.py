@@ -66,7 +66,7 @@ KEY_BYTES = "_key"
 #: Arrow refuses a slice without an end that begins behind the first byte
 _KEY_BYTES_MAX = 2**31 - 1
 #: formats of which two keys that differ in their bytes differ in their columns
-_ONE_FORM_EACH = frozenset({"string", "int64", "int32", "bytes", "boolean"})
+_ONE_FORM_EACH = frozenset({"string", "int64", "int32", "int16", "bytes", "boolean", "uuid_bytes"})
 
 Fill = Callable[[Block], pa.Array]
 Times = Callable[[pa.Array], pa.Array]

@@ -43,6 +43,7 @@ from logstate.changelog.reading.versions import upgrading_decoder
 from logstate.contracts import formats
 from logstate.contracts.errors import UNDECODABLE
 from logstate.serdes.json_schema_serde import frame_bytes
+from logstate.serdes.list_serde import elements_of
 from logstate.serdes.ordered_serde import described_ordered
 
 Decode = Callable[[bytes], Any]
@@ -80,6 +81,10 @@ def _boolean(data: bytes) -> bool:
     return data == b"\x01"
 
 
+def _identifier_of_text(data: bytes) -> str:
+    return str(UUID(data.decode()))
+
+
 def _number(name: str, arrow: pa.DataType) -> ColumnType:
     unpack = struct.Struct(formats.SCALARS[name].layout).unpack
     return ColumnType(arrow, lambda data: unpack(data)[0], lambda data: numbers(data, arrow))
@@ -90,8 +95,12 @@ SIMPLE: Mapping[str, ColumnType] = {
     "string": ColumnType(STRING, bytes.decode, _texts),
     "int64": _number("int64", LONG),
     "int32": _number("int32", INTEGER),
+    "int16": _number("int16", pa.int16()),
     "float64": _number("float64", DOUBLE),
+    "float32": _number("float32", pa.float32()),
     "boolean": ColumnType(BOOLEAN, _boolean),
+    "uuid": ColumnType(STRING, _identifier_of_text),
+    "uuid_bytes": ColumnType(STRING, lambda data: str(UUID(bytes=data))),
     "bytes": ColumnType(BINARY, bytes, lambda data: data),
     faust_keys.PLAIN: ColumnType(STRING, faust_keys.plain_key),
     faust_keys.WINDOWED: ColumnType(STRING, faust_keys.windowed_key),
@@ -140,6 +149,8 @@ def column_type(
         return _column(protobuf_part(schema), protobuf_decoder(description))
     if description["format"] == formats.ORDERED:
         return _ordered(description)
+    if description["format"] == formats.LIST:
+        return _list(description["inner"], column_type(description["inner"], registry, serde))
     if description["format"] == "upgradable":
         return _upgrading(description, registry, serde)
     return SIMPLE.get(description["format"], SIMPLE["bytes"])
@@ -178,6 +189,14 @@ def _ordered(description: Mapping[str, Any]) -> ColumnType:
 
 def _column_value(value: Any) -> Any:
     return str(value) if isinstance(value, UUID) else value
+
+
+def _list(inner: Mapping[str, Any], column: ColumnType) -> ColumnType:
+    decode = column.decode
+    return ColumnType(
+        pa.list_(column.arrow),
+        lambda data: [None if one is None else decode(one) for one in elements_of(data, inner)],
+    )
 
 
 def _upgrading(

@@ -36,8 +36,9 @@ includeTombstones         deleted keys too, with a null value and ``_is_tombston
 includeExpired            expired windows too, which the store hides
 includeMeta               also _partition, _offset, _timestamp, _headers, _is_tombstone
 times                     ``timestamp`` (default) or ``ms``: the type of all time columns
-keyFormat, valueFormat    string, int64, int32, float64, boolean, bytes, json: instead of the
-                          manifest's format, or for a topic without a manifest
+keyFormat, valueFormat    string, int64, int32, int16, float64, float32, boolean, bytes, uuid,
+                          uuid_bytes, json: instead of the manifest's format, or for a topic
+                          without a manifest
 keySchema, valueSchema    of JSON: columns as SQL writes them, or a JSON schema; of Avro: its schema
 storeKind, windowSizeMs   of a topic without a manifest: key_value (default), window, session,
                           versioned, join_window, and the size of its windows

@@ -34,7 +34,7 @@ from logstate.contracts.records import TopicPartition
 
 #: the Scala version of Spark's jars
 SCALA = "2.13"
-_FLOAT_BIAS, _FRACTION_BITS = 1023, 52
+_UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
 def kafka_packages(version: str = pyspark.__version__) -> str:
@@ -234,9 +234,9 @@ def _int64(column: str) -> str:
     return f"cast(conv(hex({column}), 16, -10) as bigint)"
 
 
-def _int32(column: str) -> str:
+def _signed(column: str, bits: int, type_: str) -> str:
     number = f"cast(conv(hex({column}), 16, 10) as bigint)"
-    return f"cast(({number} - if({number} >= {1 << 31}, {1 << 32}, 0)) as int)"
+    return f"cast(({number} - if({number} >= {1 << (bits - 1)}, {1 << bits}, 0)) as {type_})"
 
 
 def _of_bytes(size: int, column: str, number: str) -> str:
@@ -249,22 +249,47 @@ def _checked(is_right: str, rule: str, column: str, value: str) -> str:
     return f"if({column} is null or {is_right}, {value}, raise_error({found}))"
 
 
-def _float64(bits: str) -> str:
-    """Return a double from its IEEE 754 bits."""
-    exponent = f"(shiftrightunsigned({bits}, {_FRACTION_BITS}) & 2047)"
-    fraction = f"({bits} & {(1 << _FRACTION_BITS) - 1}) / pow(2D, {_FRACTION_BITS})"
-    size = f"(1 + {fraction}) * pow(2D, {exponent} - {_FLOAT_BIAS})"
-    small = f"{fraction} * pow(2D, {1 - _FLOAT_BIAS})"
+def _floating(bits: str, exponent_bits: int, fraction_bits: int) -> str:
+    """Return a double from the bits of IEEE 754 in a signed number of the same size."""
+    largest, bias = (1 << exponent_bits) - 1, (1 << (exponent_bits - 1)) - 1
+    exponent = f"(shiftrightunsigned({bits}, {fraction_bits}) & {largest})"
+    fraction = f"({bits} & {(1 << fraction_bits) - 1}) / pow(2D, {fraction_bits})"
+    size = f"(1 + {fraction}) * pow(2D, {exponent} - {bias})"
+    small = f"{fraction} * pow(2D, {1 - bias})"
+    infinite = f"{exponent} = {largest}"
     number = f"(if({bits} < 0, -1D, 1D) * if({exponent} = 0, {small}, {size}))"
-    return f"if({exponent} = 2047 and {fraction} > 0, double('NaN'), {number})"
+    sign = f"if({bits} < 0, -1D, 1D) * double('Infinity')"
+    special = f"if({fraction} > 0, double('NaN'), {sign})"
+    return f"if({infinite}, {special}, {number})"
+
+
+def _identifier(digits: str) -> str:
+    parts = ", '-', ".join(
+        f"substr({digits}, {start}, {size})"
+        for start, size in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+    )
+    return f"concat({parts})"
 
 
 #: the expression for a binary column by its format; JSON with a schema is separate
 EXPRESSIONS: Mapping[str, Callable[[str], str]] = {
     "string": lambda column: f"validate_utf8({_text(column)})",
     "int64": lambda column: _of_bytes(8, column, _int64(column)),
-    "int32": lambda column: _of_bytes(4, column, _int32(column)),
-    "float64": lambda column: _of_bytes(8, column, _float64(_int64(column))),
+    "int32": lambda column: _of_bytes(4, column, _signed(column, 32, "int")),
+    "int16": lambda column: _of_bytes(2, column, _signed(column, 16, "smallint")),
+    "float64": lambda column: _of_bytes(8, column, _floating(_int64(column), 11, 52)),
+    "float32": lambda column: _of_bytes(
+        4, column, f"cast({_floating(_signed(column, 32, 'int'), 8, 23)} as float)"
+    ),
+    "uuid": lambda column: _checked(
+        f"{_text(column)} rlike '{_UUID}'", "a uuid is a text", column, f"lower({_text(column)})"
+    ),
+    "uuid_bytes": lambda column: _checked(
+        f"length({column}) = 16",
+        "a uuid has 16 bytes",
+        column,
+        _identifier(f"lower(hex({column}))"),
+    ),
     "boolean": lambda column: _checked(
         f"{column} in (X'00', X'01')", "a boolean is one byte, 0 or 1", column, f"{column} = X'01'"
     ),

@@ -29,6 +29,7 @@ from logstate.changelog.reading.tables import Column, StoreTable
 _TYPES = (
     pa.string(),
     pa.binary(),
+    pa.int16(),
     pa.int32(),
     pa.int64(),
     pa.bool_(),

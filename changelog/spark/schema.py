@@ -7,6 +7,7 @@ from pyspark.sql import types as spark
 
 _PLAIN = {
     pa.bool_(): spark.BooleanType(),
+    pa.int16(): spark.ShortType(),
     pa.int32(): spark.IntegerType(),
     pa.int64(): spark.LongType(),
     pa.float32(): spark.FloatType(),

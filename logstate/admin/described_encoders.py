@@ -16,15 +16,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from logstate.admin.described_types import described_type
 from logstate.contracts.errors import UNDECODABLE, ConfigError, SerdeError
-from logstate.contracts.formats import ORDERED
-from logstate.serdes.built_in import SCALAR_SERDES
+from logstate.contracts.formats import LIST, ORDERED
 from logstate.serdes.described import Description, format_name
+from logstate.serdes.list_serde import list_encoder
 from logstate.serdes.ordered_serde import described_ordered
+from logstate.serdes.scalars import SCALAR_SERDES
 
 Encode = Callable[[Any], bytes]
 Shape = Callable[[Any], Any]
@@ -53,6 +55,9 @@ def encoder(description: Description | None, *, is_key: bool) -> Encode:
         serde = described_ordered(described)
         write = serde.serializer("", is_key)
         return lambda value: write(serde.of_data(value))
+    if name == LIST:
+        inner = described["inner"]
+        return list_encoder(inner, encoder(inner, is_key=False))
     if name == "json":
         return _json(described.get("schema"), is_key=is_key)
     raise ConfigError(
@@ -74,8 +79,17 @@ def _bytes(value: Any) -> bytes:
     return bytes(value)
 
 
+def _identifier(name: str) -> Encode:
+    write = SCALAR_SERDES[name].serializer("", False)
+    return lambda value: write(UUID(value) if isinstance(value, str) else value)
+
+
 #: stricter checks, or more types, than the serde has
-_OF_PLAIN_DATA: Mapping[str, Encode] = {"string": _text, "bytes": _bytes}
+_OF_PLAIN_DATA: Mapping[str, Encode] = {
+    "string": _text,
+    "bytes": _bytes,
+    **{name: _identifier(name) for name in ("uuid", "uuid_bytes")},
+}
 
 
 def _json(schema: Mapping[str, Any] | None, *, is_key: bool) -> Encode:

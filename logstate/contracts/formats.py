@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
+from uuid import UUID
 
 
 class ScalarFormat(NamedTuple):
@@ -20,7 +21,7 @@ class ScalarFormat(NamedTuple):
     type_: type[Any]
     #: an object as a user types it
     example: str
-    #: whether equal objects always have equal bytes, unlike 0.0 and -0.0
+    #: whether equal objects always have equal bytes, unlike 0.0 and -0.0, and UUIDs in upper case
     is_equal_as_bytes: bool
     #: serialized keys have the order of the objects, or those below 0 come last
     order: Literal["of objects", "negative last"]
@@ -29,6 +30,8 @@ class ScalarFormat(NamedTuple):
     #: of numbers: the format for `struct`
     layout: str = ""
 
+
+_IDENTIFIER: Final = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 
 SCALARS: Final[Mapping[str, ScalarFormat]] = {
     one.name: one
@@ -42,9 +45,16 @@ SCALARS: Final[Mapping[str, ScalarFormat]] = {
             "int32", int, "42", True, "negative last",
             f"{-(2**31)} <= value <= {2**31 - 1}", ">i",
         ),
+        ScalarFormat(
+            "int16", int, "42", True, "negative last",
+            f"{-(2**15)} <= value <= {2**15 - 1}", ">h",
+        ),
         ScalarFormat("float64", float, "2.5", False, "negative last", "True", ">d"),
+        ScalarFormat("float32", float, "2.5", False, "negative last", "False", ">f"),
         ScalarFormat("bytes", bytes, "0x00ff", True, "of objects", "True"),
         ScalarFormat("boolean", bool, "true", False, "of objects", "True"),
+        ScalarFormat("uuid", UUID, _IDENTIFIER, False, "of objects", "True"),
+        ScalarFormat("uuid_bytes", UUID, _IDENTIFIER, True, "of objects", "True"),
     )
 }  # fmt: skip
 
@@ -53,6 +63,9 @@ KEY_AND_ID: Final = "key_and_id"
 
 #: parts whose bytes have the order of the values, see `logstate.serdes.ordered_serde`
 ORDERED: Final = "ordered"
+
+#: elements of one format, see `logstate.serdes.list_serde`
+LIST: Final = "list"
 
 #: formats whose bytes follow from a schema
 WITH_SCHEMA: Final = frozenset({"json", "json_schema", "avro", "protobuf"})

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.formats import ORDERED, SCALARS
+from logstate.contracts.formats import LIST, ORDERED, SCALARS
 from logstate.contracts.serde import Serde
 from logstate.generated.avro_data import AvroData
 from logstate.generated.draw import Draw
@@ -30,6 +30,10 @@ DRAWN: Mapping[type[Any], Make] = {
     date: lambda draw: draw.instant().date(),
     UUID: Draw.identifier,
 }
+#: formats that do not hold all objects of their type
+_DRAWN_BY_NAME: Mapping[str, Make] = {
+    "float32": lambda draw: draw.integer() / 4,
+}
 
 
 def maker_of(serde: Serde[Any]) -> Make:
@@ -43,10 +47,15 @@ def maker_of(serde: Serde[Any]) -> Make:
     """
     described = serde.describe()
     name, schema, own = described.get("format"), described.get("schema"), vars(serde)
+    if name in _DRAWN_BY_NAME:
+        return _DRAWN_BY_NAME[str(name)]
     if name in SCALARS:
         return DRAWN[SCALARS[str(name)].type_]
     if name == ORDERED:
         return _of_parts(serde)
+    if name == LIST:
+        make = maker_of(own["inner"])
+        return lambda draw: [make(draw) for _ in range(draw.random.randrange(4))]
     if name == "upgradable":
         return maker_of(own["current"])
     if name == "json_schema":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -19,7 +20,7 @@ KEY_MAX = 8_192
 #: both alphabets of base64 are accepted
 _STANDARD = str.maketrans("-_", "+/")
 #: keys of these types are written in a path like in Python
-_IN_PATHS = (str, int, float)
+_IN_PATHS = (str, int, float, UUID)
 
 
 def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:

@@ -14,7 +14,8 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.built_in import ScalarSerde, serde_of
+from logstate.serdes.built_in import serde_of
+from logstate.serdes.scalars import ScalarSerde
 
 #: the kinds of stores that queries can be typed by, named like those of ``StoreSpec``
 QueryKind: TypeAlias = Literal[

@@ -8,28 +8,38 @@ formats of foreign-key and outer joins have their own modules. The names below a
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.built_in import (
     avro,
-    boolean,
-    bytes_,
-    float64,
-    int32,
-    int64,
     json_schema_of,
+    list_of,
     ordered,
     protobuf,
     serde_of,
     session_windowed,
-    string,
-    string_replacing,
     windowed,
 )
 from logstate.serdes.json_serde import JsonSerde, json, json_of
+from logstate.serdes.list_serde import ListSerde
 from logstate.serdes.ordered_serde import OrderedSerde
+from logstate.serdes.scalars import (
+    boolean,
+    bytes_,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+    string,
+    string_replacing,
+    uuid,
+    uuid_bytes,
+    void,
+)
 from logstate.serdes.upgradable import UpgradableSerde, upgradable
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 
 __all__ = [
     "Deserializer",
     "JsonSerde",
+    "ListSerde",
     "OrderedSerde",
     "Serde",
     "Serializer",
@@ -39,12 +49,15 @@ __all__ = [
     "avro",
     "boolean",
     "bytes_",
+    "float32",
     "float64",
+    "int16",
     "int32",
     "int64",
     "json",
     "json_of",
     "json_schema_of",
+    "list_of",
     "ordered",
     "protobuf",
     "serde_of",
@@ -52,5 +65,8 @@ __all__ = [
     "string",
     "string_replacing",
     "upgradable",
+    "uuid",
+    "uuid_bytes",
+    "void",
     "windowed",
 ]

@@ -1,34 +1,33 @@
-"""The built-in serdes, and how a declaration such as ``value=Click`` is resolved to one.
-
-Scalars use the bytes of the Java serializers of the same name, so that JVM programs can read them:
-``int64`` is Java's Long, ``int32`` its Integer, ``float64`` its Double (all big-endian),
-``string`` is UTF-8, ``boolean`` is one byte.
-
-Speed, on one core of a small machine: ``string`` 25 ns each way, ``int64`` 35 ns to encode and
-70 ns to decode, a struct of two fields as JSON 90 ns to encode and 80 ns to decode.
-"""
+"""The serdes to choose from, and how a declaration such as ``value=Click`` becomes one."""
 
 from __future__ import annotations
 
 import difflib
-import math
-import struct
 import types
 import typing
-from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from collections.abc import Mapping
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from logstate.contracts.error_text import type_name
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
-from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.contracts.serde import Serde
 from logstate.contracts.setting_rules import shown
 from logstate.serdes.json_serde import json, json_array, json_object, json_of
+from logstate.serdes.list_serde import ListSerde
 from logstate.serdes.ordered_serde import OrderedSerde, ordered_of
 from logstate.serdes.protobuf_schema import is_protobuf_message
 from logstate.serdes.pydantic_serde import PydanticSerde, is_pydantic_model
+from logstate.serdes.scalars import (
+    SCALAR_SERDES,
+    ScalarSerde,
+    boolean,
+    bytes_,
+    float64,
+    int64,
+    string,
+    void,
+)
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 
 if typing.TYPE_CHECKING:
@@ -42,112 +41,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class ScalarSerde(Serde[T]):
-    """A serde whose callables do not depend on the topic."""
-
-    immutable = True
-
-    def __init__(self, name: str, serialize: Serializer[T], deserialize: Deserializer[T]) -> None:
-        self.name = name
-        self._serialize = serialize
-        self._deserialize = deserialize
-
-    def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
-        return self._serialize
-
-    def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
-        return self._deserialize
-
-    def same_by(self) -> Any:
-        return self.name, self._serialize, self._deserialize
-
-    def describe(self) -> dict[str, Any]:
-        return {"format": self.name, "schema": None}
-
-
-def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
-    codec = struct.Struct(SCALARS[name].layout)
-    pack, unpack = codec.pack, codec.unpack
-    exact, is_same = SCALARS[name].type_, _IS_NUMBER[SCALARS[name].type_]
-    bits = 8 * codec.size
-
-    def serialize(value: Any) -> bytes:
-        if type(value) is not exact and not is_same(value):
-            raise SerdeError(
-                f"The {name} serde takes {exact.__name__}, found {type_name(value)}: it would"
-                f" not be read back unchanged. Return {exact.__name__}(...), or declare the type"
-                " that it really has"
-            )
-        try:
-            return pack(value)
-        except struct.error:
-            wider = "int (64 bits), " if bits < 64 else ""
-            raise SerdeError(
-                f"The {name} serde takes numbers of {bits} bits, and the value needs more. Declare"
-                f" {wider}str or json, or keep the number smaller"
-            ) from None
-
-    def deserialize(data: bytes) -> Any:
-        return unpack(data)[0]
-
-    return serialize, deserialize
-
-
-def _is_whole(value: Any) -> bool:
-    """Accept whole numbers of other libraries, which are read back equal; True would become 1."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_real(value: Any) -> bool:
-    """Accept a float of another library, or a whole number that a float holds exactly."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    try:
-        return float(value) == value or math.isnan(value)
-    except OverflowError:
-        return False
-
-
-_IS_NUMBER: Mapping[type[Any], Callable[[Any], bool]] = {int: _is_whole, float: _is_real}
-
-
-def _serialize_boolean(value: bool) -> bytes:
-    if value is True:
-        return b"\x01"
-    if value is False:
-        return b"\x00"
-    raise SerdeError(
-        f"The boolean serde takes True or False, found {type_name(value)}. Return bool(...), or"
-        " declare the type that it really has"
-    )
-
-
-def _deserialize_boolean(data: bytes) -> bool:
-    if data == b"\x01":
-        return True
-    if data == b"\x00":
-        return False
-    raise SerdeError(f"A boolean is the byte 0 or the byte 1, found {len(data)} other byte(s).")
-
-
-string: Serde[str] = ScalarSerde("string", str.encode, bytes.decode)
-#: Like Java's String: invalid UTF-8 is read as U+FFFD, and a lone surrogate is written as ``?``.
-#: What was replaced is lost, and two different keys may become equal.
-string_replacing: Serde[str] = ScalarSerde(
-    "string", lambda text: text.encode(errors="replace"), lambda data: data.decode(errors="replace")
-)
-int64: Serde[int] = ScalarSerde("int64", *_number("int64"))
-int32: Serde[int] = ScalarSerde("int32", *_number("int32"))
-float64: Serde[float] = ScalarSerde("float64", *_number("float64"))
-# bytes.__bytes__ rather than bytes: bytes(3) would be three zero bytes instead of an error.
-bytes_: Serde[bytes] = ScalarSerde("bytes", bytes.__bytes__, bytes.__bytes__)
-boolean: Serde[bool] = ScalarSerde("boolean", _serialize_boolean, _deserialize_boolean)
-
-#: by name of the format
-SCALAR_SERDES: Mapping[str, Serde[Any]] = {
-    one.describe()["format"]: one for one in (string, int64, int32, float64, bytes_, boolean)
-}
-_BY_NAME: dict[str, Serde[Any]] = {**SCALAR_SERDES, "json": json}
+_BY_NAME: dict[str, Serde[Any]] = {**SCALAR_SERDES, "json": json, "void": void}
 _BY_TYPE: dict[Any, Serde[Any]] = {
     str: string,
     int: int64,
@@ -299,6 +193,26 @@ def ordered(*types: Any) -> OrderedSerde[Any]:
     return ordered_of(types)
 
 
+@overload
+def list_of(inner: Serde[T] | type[T]) -> ListSerde[T]: ...
+@overload
+def list_of(inner: Any) -> ListSerde[Any]: ...
+def list_of(inner: Any) -> ListSerde[Any]:
+    """Return a serde for lists in the bytes of Kafka's ``ListSerializer`` (KIP-466).
+
+    ``inner`` is the type or the serde of the elements, which may be None. Java reads these lists
+    with ``Serdes.ListSerde(ArrayList.class, inner)``. Declare ``list[int]`` for lists as JSON.
+
+    >>> serializer = list_of("int32").serializer("scores", False)
+    >>> serializer([1, None, -2]).hex()
+    '0000000001000000010000000300000001fffffffe'
+
+    Raises SerdeError when a value is written that is not a list or tuple, and when bytes are read
+    that are not such a list.
+    """
+    return ListSerde(serde_of(inner, what="the elements of a list"))
+
+
 class AvroOptions(TypedDict, total=False):
     """Options of ``avro`` that do not depend on the type of the values."""
 
@@ -405,7 +319,8 @@ def serde_of(spec: Any, *, what: str) -> Serde[Any]:
     Traceback (most recent call last):
     ...
     logstate.contracts.errors.SerdeError: 'jsn' is not a serde for the value of topic 'clicks'. \
-Did you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, string.
+Did you mean 'json'? The names are boolean, bytes, float32, float64, int16, int32, int64, json, \
+string, uuid, uuid_bytes, void.
     """
     if isinstance(spec, Serde):
         return spec

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.contracts.errors import UNDECODABLE, ConfigError, SerdeError
-from logstate.contracts.formats import ORDERED
-from logstate.serdes.built_in import SCALAR_SERDES
+from logstate.contracts.formats import LIST, ORDERED
 from logstate.serdes.json_schema_serde import frame_bytes
+from logstate.serdes.list_serde import elements_of
 from logstate.serdes.ordered_serde import described_ordered
+from logstate.serdes.scalars import SCALAR_SERDES
 
 Description = Mapping[str, Any]
 Decode = Callable[[bytes], Any]
@@ -89,10 +90,18 @@ def format_name(description: Description | None) -> str:
     return f"{name} of {of_type}" if isinstance(of_type, str) else name
 
 
+def _list(description: Description, registry: Mapping[str, str]) -> Decode:
+    inner = description["inner"]
+    read = _decoder(inner, registry)
+    return lambda data: [None if one is None else read(one) for one in elements_of(data, inner)]
+
+
 def _decoder(description: Description, registry: Mapping[str, str]) -> Decode:
     name = description["format"]
     if name in SCALAR_SERDES and name != "bytes":
         return SCALAR_SERDES[name].deserializer("", False)
+    if name == LIST:
+        return _list(description, registry)
     if name == ORDERED:
         return described_ordered(description).deserializer("", True)
     if name in ("json", "faust") and description.get("codec", "json") == "json":

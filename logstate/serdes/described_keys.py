@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
 from logstate.contracts.errors import UNDECODABLE, ConfigError, RegistryError, SerdeError
 from logstate.contracts.formats import ORDERED, SCALARS, WITH_SCHEMA
-from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
 from logstate.serdes.ordered_serde import described_ordered
+from logstate.serdes.scalars import SCALAR_SERDES
 
 
 class LookupKey(NamedTuple):
@@ -27,9 +28,10 @@ READERS: Mapping[type[Any], Callable[[str], Any]] = {
     str: str,
     int: int,
     float: float,
+    UUID: UUID,
     bool: {"true": True, "false": False}.__getitem__,
 }
-_HINTS = {str: "Give text in UTF-8", bool: "Give true or false"}
+_HINTS = {str: "Give text in UTF-8", UUID: "Give a UUID", bool: "Give true or false"}
 
 
 def lookup_key(

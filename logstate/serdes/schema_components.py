@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from logstate.contracts.formats import SCALARS
+from logstate.contracts.formats import LIST, SCALARS
 from logstate.serdes.described import Description, format_name
 from logstate.serdes.json_schema import without_names
 
@@ -18,9 +18,13 @@ _JSON: Final[Mapping[str, Mapping[str, Any]]] = {
     "string": {"type": "string"},
     "int64": {"type": "integer", "format": "int64"},
     "int32": {"type": "integer", "format": "int32"},
+    "int16": {"type": "integer", "format": "int16"},
     "float64": {"type": "number", "format": "double"},
+    "float32": {"type": "number", "format": "float"},
     "bytes": {"type": "string", "contentEncoding": "base64"},
     "boolean": {"type": "boolean"},
+    "uuid": {"type": "string", "format": "uuid"},
+    "uuid_bytes": {"type": "string", "format": "uuid"},
 }
 assert _JSON.keys() == SCALARS.keys()
 _DEFINITIONS = "#/$defs/"
@@ -61,6 +65,8 @@ class SchemaComponents:
                 },
                 "required": ["key", "start_ms", "end_ms"],
             }
+        if name == LIST:
+            return {"type": "array", "items": self.json(description["inner"])}
         if name == "avro" and "type" in description:
             return self.json(description["type"])
         if name == "upgradable":

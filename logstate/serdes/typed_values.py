@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import UNDECODABLE, ConfigError, LogstateError, SerdeError
-from logstate.contracts.formats import ORDERED, SCALARS
+from logstate.contracts.formats import LIST, ORDERED, SCALARS
 from logstate.contracts.serde import Serde
-from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
 from logstate.serdes.described_keys import READERS, fields_of
 from logstate.serdes.json_serde import json
+from logstate.serdes.scalars import SCALAR_SERDES
 
 #: formats whose bytes are the JSON text itself
 _JSON = ("json", "faust")
@@ -92,8 +93,9 @@ class TypedValues:
         if name == "bytes" and isinstance(data, str):
             return bytes.fromhex(data[2:]) if data.startswith("0x") else data.encode()
         if name in SCALARS:
-            is_whole = SCALARS[name].type_ is float and type(data) is int
-            return float(data) if is_whole else data
+            type_ = SCALARS[name].type_
+            is_given_otherwise = (type_, type(data)) in ((float, int), (UUID, str))
+            return type_(data) if is_given_otherwise else data
         if name in _JSON:
             return serde.deserializer(*self._place)(msgspec.json.encode(data))
         if name in ("upgradable", "json_schema"):
@@ -101,6 +103,9 @@ class TypedValues:
             return self._object(inner, str(inner.describe().get("format", "")), data)
         if name == ORDERED:
             return serde.of_data(data)
+        if name == LIST and isinstance(data, list):
+            inner, of = serde.inner, str(serde.inner.describe()["format"])
+            return [None if one is None else self._object(inner, of, one) for one in data]
         if name == "avro":
             return data if serde.type in (dict, Any) else msgspec.convert(data, serde.type)
         if name == "protobuf":

@@ -24,15 +24,19 @@ _CONTENT: Final[Mapping[str, str]] = {
     "json_schema": "application/json",
     "protobuf": "application/x-protobuf",
     "string": "text/plain",
+    "uuid": "text/plain",
 }
 _BYTES: Final = "application/octet-stream"
 #: numbers are not text in the bytes of their formats
 _LAYOUTS: Final[Mapping[str, str]] = {
     "boolean": "one byte, 0 or 1",
     "bytes": "the bytes themselves",
+    "float32": "4 bytes, IEEE 754, big-endian",
     "float64": "8 bytes, IEEE 754, big-endian",
+    "int16": "2 bytes, big-endian",
     "int32": "4 bytes, big-endian",
     "int64": "8 bytes, big-endian",
+    "uuid_bytes": "16 bytes, big-endian",
 }
 
 

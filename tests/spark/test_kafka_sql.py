@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -34,6 +35,7 @@ from tests.spark.changelog_writer import (
     window_key,
 )
 
+IDENTIFIER = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 RAW = "key binary, value binary, partition int, offset long, timestamp timestamp"
 
 
@@ -95,6 +97,13 @@ def test_expressions_give_the_table_of_every_kind_of_store(
         ("float64", 1e-310, struct.pack(">d", 1e-310)),
         ("float64", 0.1, struct.pack(">d", 0.1)),
         ("float64", float("-inf"), struct.pack(">d", float("-inf"))),
+        ("int16", -5, struct.pack(">h", -5)),
+        ("int16", 32767, struct.pack(">h", 32767)),
+        ("float32", -2.75, struct.pack(">f", -2.75)),
+        ("float32", 2.0**-140, struct.pack(">f", 2.0**-140)),
+        ("float32", float("inf"), struct.pack(">f", float("inf"))),
+        ("uuid", IDENTIFIER, IDENTIFIER.upper().encode()),
+        ("uuid_bytes", IDENTIFIER, UUID(IDENTIFIER).bytes),
         ("boolean", True, b"\x01"),
         ("string", "ä", "ä".encode()),
         ("bytes", bytearray(b"\x00"), b"\x00"),
@@ -118,7 +127,10 @@ def test_what_is_no_number_is_none_by_sql_too(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("int32", bytes(8)), ("int64", b"\x01"), ("boolean", b"\x02"), ("string", b"\xff")],
+    [
+        *(("int32", bytes(8)), ("int64", b"\x01"), ("boolean", b"\x02"), ("string", b"\xff")),
+        *(("int16", bytes(4)), ("float32", bytes(8)), ("uuid", bytes(16)), ("uuid_bytes", b"1")),
+    ],
 )
 def test_bytes_of_another_format_are_an_error_and_no_value(
     spark: SparkSession, name: str, data: bytes

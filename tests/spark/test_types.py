@@ -23,6 +23,8 @@ from logstate.serdes.avro import avro
 from tests.unit.logstate.serdes.formats import FORMATS, Format
 from tests.unit.logstate.serdes.protobuf_messages import Click, Other, total
 
+IDENTIFIER = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
+
 
 class Item(msgspec.Struct):
     sku: str
@@ -122,7 +124,11 @@ def test_a_default_that_is_a_record_fills_what_is_absent() -> None:
         (b"caf\xc3\xa9", "string", "café", "string"),
         ((-5).to_bytes(8, "big", signed=True), "int64", -5, "bigint"),
         ((-5).to_bytes(4, "big", signed=True), "int32", -5, "int"),
+        (b"\xff\xfb", "int16", -5, "smallint"),
         (b"\x3f\xf8" + bytes(6), "float64", 1.5, "double"),
+        (b"\x3f\xc0" + bytes(2), "float32", 1.5, "float"),
+        (IDENTIFIER.upper().encode(), "uuid", IDENTIFIER, "string"),
+        (UUID(IDENTIFIER).bytes, "uuid_bytes", IDENTIFIER, "string"),
         (b"\x01", "boolean", True, "boolean"),
         (b"\x00\xff", "bytes", b"\x00\xff", "binary"),
         (b"\x00\xff", "protobuf", b"\x00\xff", "binary"),

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
 from logstate.contracts.serde import Serde
 from logstate.contracts.serde_types import SerdeLike
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.built_in import int64
+from logstate.serdes.scalars import int64
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_emit

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
 
-from logstate.serdes.built_in import boolean
+from logstate.serdes.scalars import boolean
 from logstate.topology.declaring.argument_checks import check_options
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import required_name

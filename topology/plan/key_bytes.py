@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.changelog_keys import WINDOWED
-from logstate.contracts.formats import KEY_AND_ID, ORDERED, SCALARS, WITH_SCHEMA
+from logstate.contracts.formats import KEY_AND_ID, LIST, ORDERED, SCALARS, WITH_SCHEMA
 
 Description = Mapping[str, Any]
 
-_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA, KEY_AND_ID, ORDERED}
+_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA, KEY_AND_ID, LIST, ORDERED}
 #: keywords of a JSON schema that determine bytes; the others restrict values
 _WRITTEN = frozenset(
     [
@@ -52,6 +52,8 @@ def key_bytes_agree(one: Description, other: Description) -> bool | None:
     if formats[0] != formats[1]:
         return False
     if formats[0] in WINDOWED:  # the size of a window is not written
+        return key_bytes_agree(one["inner"], other["inner"])
+    if formats[0] == LIST:
         return key_bytes_agree(one["inner"], other["inner"])
     if formats[0] in SCALARS:
         return True

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from logstate.cli.shared.stored_logs import Settings, stored_by, suggestion
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serde import Serde
-from logstate.serdes.built_in import string
 from logstate.serdes.described import Description
+from logstate.serdes.scalars import string
 from logstate.serdes.typed_values import TypedValues, typed_by_description
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.manifest import external_topics_of

@@ -15,8 +15,9 @@ from pydantic import BaseModel, PositiveInt
 from logstate.admin.described_encoders import encoder
 from logstate.changelog.reading.types import column_type
 from logstate.contracts.errors import ConfigError, SerdeError
-from logstate.serdes.built_in import boolean, float64, int32, int64, serde_of, string
+from logstate.serdes.built_in import serde_of
 from logstate.serdes.json_serde import json, json_of
+from logstate.serdes.scalars import boolean, float64, int32, int64, string
 
 
 class Part(msgspec.Struct, frozen=True):

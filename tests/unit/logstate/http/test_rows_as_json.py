@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from typing import Any
+from uuid import UUID
 
 import faust
 import msgspec
@@ -15,7 +16,8 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.wrappers_pb2 import Int32Value
 
 from logstate.contracts.stores import ValueAndTimestamp
-from logstate.http.keys import document, plain, plain_row
+from logstate.http.keys import document, key_of, plain, plain_row
+from logstate.serdes import uuid, uuid_bytes
 from logstate.serdes.protobuf_serde import ProtobufSerde
 from logstate.serdes.protobuf_values import plain_decoder
 from tests.unit.logstate.serdes.protobuf_messages import Click
@@ -59,6 +61,13 @@ def test_an_object_is_shown_by_its_fields_and_not_as_python_prints_it(
 def test_a_key_of_pydantic_has_its_fields_too() -> None:
     shown = document(plain_row((ADA, ValueAndTimestamp(1, 5))))
     assert shown == b'{"key":' + ADA_AS_JSON + b',"value":1,"timestamp":5}'
+
+
+def test_a_uuid_is_a_key_in_a_path_and_shown_as_text() -> None:
+    text = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
+    for serde in (uuid, uuid_bytes):
+        assert key_of(text, serde, "orders", is_base64=False) == UUID(text)
+    assert document(plain(UUID(text))) == f'"{text}"'.encode()
 
 
 def test_a_message_is_shown_over_http_as_the_command_shows_it() -> None:

@@ -19,7 +19,7 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.restore.restore import logged_fields, readable
 from logstate.serdes import avro, int64, json, json_of, string
-from logstate.serdes.built_in import ScalarSerde
+from logstate.serdes.scalars import ScalarSerde
 from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
 from logstate.testing.fake.fetched import StoredRecord

@@ -3,6 +3,7 @@ import fractions
 import math
 import struct
 import typing
+import uuid
 
 import msgspec
 import pytest
@@ -16,7 +17,9 @@ from logstate.contracts.serde import Serde
 from logstate.serdes import (
     boolean,
     bytes_,
+    float32,
     float64,
+    int16,
     int32,
     int64,
     json,
@@ -24,9 +27,12 @@ from logstate.serdes import (
     session_windowed,
     string,
     string_replacing,
+    uuid_bytes,
     windowed,
 )
+from logstate.serdes import uuid as uuid_text
 
+IDENTIFIER = uuid.UUID("7d444840-9dc0-11d1-b245-5ffdce74fad2")
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -72,6 +78,10 @@ def test_what_is_equal_is_written(serde: Serde[object], value: object) -> None:
         (int64, -1, "ffffffffffffffff"),
         (int64, -(2**63), "8000000000000000"),
         (int32, -2, "fffffffe"),
+        (int16, -2, "fffe"),
+        (float32, 1.5, "3fc00000"),
+        (float32, -math.inf, "ff800000"),
+        (uuid_text, IDENTIFIER, str(IDENTIFIER).encode().hex()),
         (float64, 1.5, "3ff8000000000000"),
         (float64, -0.0, "8000000000000000"),
         (float64, math.inf, "7ff0000000000000"),
@@ -105,6 +115,20 @@ def test_every_int32_comes_back(value: int) -> None:
     assert decode(int32, encode(int32, value)) == value
 
 
+@given(st.floats(width=32))
+def test_every_float_of_32_bits_comes_back_bit_by_bit(value: float) -> None:
+    back = decode(float32, encode(float32, value))
+
+    assert struct.pack(">f", back) == struct.pack(">f", value)
+
+
+@given(st.uuids())
+def test_every_uuid_comes_back_and_its_bytes_have_its_order(value: uuid.UUID) -> None:
+    assert decode(uuid_text, encode(uuid_text, value)) == value
+    assert decode(uuid_bytes, encode(uuid_bytes, value)) == value
+    assert (encode(uuid_bytes, value) < encode(uuid_bytes, IDENTIFIER)) == (value < IDENTIFIER)
+
+
 @given(st.floats())
 def test_every_float_comes_back_bit_by_bit(value: float) -> None:
     back = decode(float64, encode(float64, value))
@@ -136,6 +160,11 @@ def test_bytes_pass_through_unchanged(value: bytes) -> None:
         (windowed(str, 10), Windowed("a", 20, 31)),
         (windowed(str, _Days()), Windowed("a", 20, 40)),
         (int32, 2**31),
+        (int16, 2**15),
+        (float32, 0.1),
+        (float32, 1e39),
+        (uuid_text, str(IDENTIFIER)),
+        (uuid_bytes, IDENTIFIER.bytes),
         (float64, "1.0"),
         (bytes_, 3),
         (bytes_, "a"),
@@ -160,6 +189,11 @@ def test_a_value_of_another_type_is_refused(serde: Serde[object], wrong: object)
         (int64, bytes(9)),
         (int32, bytes(8)),
         (float64, bytes(4)),
+        (int16, bytes(4)),
+        (float32, bytes(8)),
+        (uuid_text, bytes(16)),
+        (uuid_text, b"x" * 36),
+        (uuid_bytes, bytes(36)),
         (boolean, b""),
         (boolean, b"\x02"),
         (boolean, b"\x00\x00"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
 from logstate.serdes import serde_of
-from logstate.serdes.built_in import SCALAR_SERDES
+from logstate.serdes.scalars import SCALAR_SERDES
 from tests.unit.logstate.serdes.anything import ANY_SCALAR, ANYTHING, CASES, Case, is_same
 
 

@@ -11,13 +11,13 @@ from logstate.changelog.stores.kinds import kind_of
 from logstate.changelog.stores.subscription import FOREIGN_KEY_SUBSCRIPTION
 from logstate.contracts.changelog_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.contracts.partitioner import partition_of
-from logstate.serdes.built_in import string
 from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,
     Subscription,
     SubscriptionSerde,
 )
+from logstate.serdes.scalars import string
 from logstate.topics.row_places import key_part, with_place_of_left
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 

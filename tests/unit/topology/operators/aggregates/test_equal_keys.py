@@ -13,7 +13,8 @@ import pytest
 from logstate.contracts.errors import ProcessingError
 from logstate.contracts.records import Record
 from logstate.serdes import float64, json, json_of
-from logstate.serdes.built_in import ScalarSerde, equal_as_bytes
+from logstate.serdes.built_in import equal_as_bytes
+from logstate.serdes.scalars import ScalarSerde
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     KGroupedStream,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from logstate.contracts.drops import DropReason
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes import json, string
-from logstate.serdes.built_in import boolean
+from logstate.serdes.scalars import boolean
 from logstate.testing import TopologyTestDriver
 from logstate.topology import KStream, Materialized, StreamsBuilder
 from logstate.topology.operators.streams.deduplicate import DeduplicateNode
