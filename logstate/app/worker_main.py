@@ -58,7 +58,6 @@ def program(target: object, settings: Settings, state_dir: str | Path) -> bytes:
         settings,
         topology=None,  # type: ignore[arg-type]
         uncaught_exception_handler="stop_instance",
-        workers=1,
         serve=None,
         restore_listener=None,
     )

@@ -49,11 +49,14 @@ HERE = __name__
 @pytest.mark.parametrize("target", [f"{HERE}:counting", counting, building, topology_of(counted)])
 def test_a_process_makes_the_same_topology_of_it(target: Any, tmp_path: Path) -> None:
     here, travels = resolved(target)
-    ordered = program(travels, settings_of(counted, slot=4, workers=3), tmp_path)
+    settings = settings_of(counted, slot=4, workers=3)
+    ordered = program(travels, settings, tmp_path)
     worker = new_worker(StartCommand(2, False, {}, ordered), Lifecycle(), lambda _: None)
     try:
         assert worker._settings.topology.describe() == here.describe()
-        assert (worker._settings.slot, worker._settings.workers) == (6, 1)
+        assert worker._settings.slot == 6
+        assert worker.config.cache_bytes == settings.cache_bytes // 3
+        assert worker.config.checkpoint_bytes == settings.checkpoint_bytes // 3
         assert (tmp_path / "app" / "instance-6.lock").exists()
     finally:
         worker.release()
