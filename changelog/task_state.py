@@ -8,6 +8,7 @@ from pathlib import Path
 from logstate.changelog.backend.backend import StoreBackend
 from logstate.changelog.state import TaskState
 from logstate.contracts.processing import TaskContext
+from logstate.contracts.rocksdb_config import DEFAULT_ROCKSDB, RocksDbConfig
 from logstate.contracts.stores import StoreSpec
 
 
@@ -16,6 +17,7 @@ def open_task_state(
     context: TaskContext,
     *,
     state_dir: Path | None,
+    rocksdb: RocksDbConfig = DEFAULT_ROCKSDB,
     logs_every_write: bool = False,
     publishes_views: bool = True,
 ) -> TaskState:
@@ -27,7 +29,7 @@ def open_task_state(
     if state_dir is not None and any(not spec.in_memory for spec in specs):
         from logstate.changelog.backend.rocks import RocksBackend
 
-        backend = RocksBackend(state_dir)
+        backend = RocksBackend(state_dir, config=rocksdb)
     how = {"logs_every_write": logs_every_write, "publishes_views": publishes_views}
     try:
         return TaskState(specs, context, backend=backend, **how)

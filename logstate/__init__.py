@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from logstate.contracts.records import RecordContext as RecordContext
     from logstate.contracts.records import RecordMetadata as RecordMetadata
     from logstate.contracts.records import Windowed as Windowed
+    from logstate.contracts.rocksdb_config import RocksDbConfig as RocksDbConfig
     from logstate.contracts.serde import Serde as Serde
     from logstate.contracts.serving import Serving as Serving
     from logstate.contracts.standby_settings import StandbySettings as StandbySettings
@@ -124,6 +125,7 @@ _PUBLIC = {
     "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",
     "logstate.contracts.serving": "Serving",
+    "logstate.contracts.rocksdb_config": "RocksDbConfig",
     "logstate.contracts.standby_settings": "StandbySettings",
     "logstate.contracts.stores": "ValueAndTimestamp VersionedRecord",
     "logstate.directory.metadata": "KeyQueryMetadata StreamsMetadata",

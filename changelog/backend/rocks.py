@@ -38,6 +38,9 @@ import rocksdict
 from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.backend.rocks_cursor import Cursor, PinnedCursor, PinnedView, rows_of, seek
 from logstate.changelog.backend.rocks_errors import ClosedDatabase, explained, threads_missing
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.rocksdb_config import DEFAULT_ROCKSDB, RocksDbConfig
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
@@ -65,45 +68,53 @@ class RocksMemory:
     """The memory that all databases of the process share.
 
     ``cache_bytes`` bounds cached blocks, indexes and filters AND unflushed writes, which are
-    charged to the same cache; ``write_buffer_bytes`` is the part unflushed writes may take.
+    charged to the same cache; three eighths are the part that unflushed writes may take.
     """
 
-    def __init__(self, cache_bytes: int = 128 * _MIB, write_buffer_bytes: int = 48 * _MIB) -> None:
+    def __init__(self, cache_bytes: int = 128 * _MIB) -> None:
         self.cache_bytes = cache_bytes
         self.cache = rocksdict.Cache(cache_bytes)
         # Stalling would block the one thread that could make room; the bound is soft instead.
         self.write_buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
-            write_buffer_bytes, False, self.cache
+            _buffer_share(cache_bytes), False, self.cache
         )
 
-    def resize(self, cache_bytes: int, write_buffer_bytes: int) -> None:
+    def resize(self, cache_bytes: int, write_buffer_bytes: int | None = None) -> None:
         """Change both bounds, for the databases that are open too."""
         self.cache_bytes = cache_bytes
         self.cache.set_capacity(cache_bytes)
-        self.write_buffers.set_buffer_size(write_buffer_bytes)
+        self.write_buffers.set_buffer_size(write_buffer_bytes or _buffer_share(cache_bytes))
 
     def used_bytes(self) -> int:
         """Bytes of blocks and unflushed writes held now."""
         return int(self.cache.get_usage())
 
 
+def _buffer_share(cache_bytes: int) -> int:
+    return cache_bytes * 3 // 8
+
+
 _shared: list[RocksMemory] = []
 _shared_lock = threading.Lock()
 
 
-def shared_memory() -> RocksMemory:
-    """The process-wide memory, made at first use."""
+def shared_memory(config: RocksDbConfig = DEFAULT_ROCKSDB) -> RocksMemory:
+    """The process-wide memory, made at first use, with the bounds of ``config`` if it has any."""
+    cache_bytes, buffer_bytes = config.cache_bytes, config.write_buffer_bytes
     with _shared_lock:
         if not _shared:
             _shared.append(RocksMemory())
-        return _shared[0]
+        memory = _shared[0]
+        if cache_bytes is not None or buffer_bytes is not None:
+            memory.resize(cache_bytes or memory.cache_bytes, buffer_bytes)
+        return memory
 
 
-def _options(memory: RocksMemory) -> rocksdict.Options:
+def _options(memory: RocksMemory, config: RocksDbConfig) -> rocksdict.Options:
     options = rocksdict.Options(raw_mode=True)  # the other mode unpickles what it reads
     options.create_if_missing(True)
     # Applies are rare and deduplicated, so a small memtable is enough, and 50 tasks stay small.
-    options.set_write_buffer_size(16 * _MIB)
+    options.set_write_buffer_size(config.memtable_bytes)
     options.set_max_write_buffer_number(3)
     # A memtable takes memory in blocks of this size, all of which counts as used. With the default
     # of 1 MiB the bound for unflushed writes was reached by 45 databases without a row.
@@ -114,9 +125,11 @@ def _options(memory: RocksMemory) -> rocksdict.Options:
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.point_in_time())
     # Rows are alike. Measured, 300,000 JSON rows of 100 bytes: lz4 makes them a fifth of the size,
     # and a read that finds its row takes 5.1 us, uncompressed 5.2 us, with zstd 8.2 us.
-    options.set_compression_type(rocksdict.DBCompressionType.lz4())
-    options.set_max_background_jobs(2)
-    options.set_max_open_files(256)  # a default process limit of 1,024 must hold several tasks
+    options.set_compression_type(getattr(rocksdict.DBCompressionType, config.compression)())
+    options.set_max_background_jobs(config.background_jobs)
+    options.set_max_open_files(
+        config.max_open_files
+    )  # a default process limit of 1,024 must hold several tasks
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_MIB)
     options.set_stats_dump_period_sec(0)
@@ -126,10 +139,19 @@ def _options(memory: RocksMemory) -> rocksdict.Options:
     table = rocksdict.BlockBasedOptions()
     table.set_block_cache(memory.cache)
     # The first read of a key is often a miss (a new key): with the filter 1.1 us, without 5.7 us.
-    table.set_bloom_filter(10, False)
+    if config.bloom_filter_bits:
+        table.set_bloom_filter(config.bloom_filter_bits, False)
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
     options.set_block_based_table_factory(table)
+    if config.configure is not None:
+        try:
+            config.configure(options)
+        except Exception as error:
+            raise ConfigError(
+                f"rocksdb: the function {config.configure!r} of configure= failed:"
+                f" {type(error).__name__}: {text_of(error)}. It receives rocksdict.Options"
+            ) from error
     return options
 
 
@@ -142,16 +164,24 @@ class RocksBackend:
 
     ingest_rows_min: int | None = _INGEST_ROWS_MIN
 
-    def __init__(self, path: Path | str, memory: RocksMemory | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        memory: RocksMemory | None = None,
+        *,
+        config: RocksDbConfig = DEFAULT_ROCKSDB,
+    ) -> None:
         self.path = Path(path)
-        self._memory = memory or shared_memory()  # the cache lives at least as long as its users
+        self._memory = memory or shared_memory(
+            config
+        )  # the cache lives at least as long as its users
         self._lock = threading.Lock()
         self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
         self._snapshots: weakref.WeakSet[RocksSnapshot] = weakref.WeakSet()
         if _is_forked_after_use.is_set():
             raise threads_missing(self.path)
         _is_used.set()
-        options = _options(self._memory)
+        options = _options(self._memory, config)
         try:
             self._database: Any = _opened(self.path, options)
             self._database.set_options(_CHANGED_AT_RUN_TIME)

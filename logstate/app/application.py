@@ -32,6 +32,7 @@ from logstate.changelog.directory import state_root
 from logstate.contracts.clients import Cluster
 from logstate.contracts.clock import Clock, wait_s
 from logstate.contracts.errors import LogstateError, check
+from logstate.contracts.rocksdb_config import RocksDbConfig
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import durations
 from logstate.contracts.standby_settings import StandbySettings
@@ -95,6 +96,7 @@ class Application(ApplicationView):
             crash.
         cache_bytes: memory for recently read or written rows, over all tasks of the
             instance; 0 keeps none from one commit to the next. See docs/sizing.md.
+        rocksdb: memory and files of RocksDB, as :class:`RocksDbConfig`. See docs/sizing.md.
         state_cleanup_delay: how long local rows of a task stay after it has moved to another
             instance (Kafka Streams' ``state.cleanup.delay.ms``); None keeps them. Rows of tasks
             with a persistent store that has no changelog are kept. See docs/workers.md.
@@ -173,6 +175,7 @@ class Application(ApplicationView):
         checkpoint_interval: timedelta = Settings.checkpoint_interval,
         checkpoint_bytes: int = Settings.checkpoint_bytes,
         cache_bytes: int = Settings.cache_bytes,
+        rocksdb: RocksDbConfig = Settings.rocksdb,
         state_cleanup_delay: timedelta | None = Settings.state_cleanup_delay,
         changelog_writes: ChangelogWrites = Settings.changelog_writes,
         group_protocol: GroupProtocol = Settings.group_protocol,

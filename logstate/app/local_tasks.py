@@ -46,6 +46,7 @@ class LocalTasks:
                 sub_topology.stores,
                 task,
                 state_dir=path,
+                rocksdb=self.config.rocksdb,
                 logs_every_write=self.config.changelog_writes == "update",
             )
             state.lock = lock

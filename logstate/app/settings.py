@@ -23,6 +23,7 @@ from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError, check
 from logstate.contracts.internal_topic_config import problems_of_all
 from logstate.contracts.processing import EmitIntervals
+from logstate.contracts.rocksdb_config import RocksDbConfig, rocksdb_config
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import (
     application_id,
@@ -166,6 +167,7 @@ class Settings:
     checkpoint_interval: timedelta = setting(WorkerConfig.checkpoint_interval_ms * _MS, duration)
     checkpoint_bytes: int = setting(WorkerConfig.checkpoint_bytes, partial(count, least=1))
     cache_bytes: int = setting(WorkerConfig.cache_bytes, partial(count, least=0))
+    rocksdb: RocksDbConfig = setting(WorkerConfig.rocksdb, rocksdb_config, for_processors=False)
     state_cleanup_delay: timedelta | None = setting(timedelta(minutes=10), _optional_duration)
     changelog_writes: ChangelogWrites = setting(
         WorkerConfig.changelog_writes, partial(choice, allowed=get_args(ChangelogWrites))
@@ -289,6 +291,7 @@ class Settings:
                 "topic_config": dict(self.topic_config),
                 "checkpoint_bytes": max(1, self.checkpoint_bytes // self.workers),
                 "cache_bytes": self.cache_bytes // self.workers,
+                "rocksdb": self.rocksdb.share_of(self.workers),
                 "dead_letter_topic": self.handlers.dead_letter_topic,
                 "emit_intervals": EmitIntervals.of(
                     self.window_emit_interval, self.outer_join_emit_interval

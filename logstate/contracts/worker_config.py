@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, MigrationOptions
 from logstate.contracts.processing import DEFAULT_EMIT_INTERVALS, EmitIntervals
+from logstate.contracts.rocksdb_config import DEFAULT_ROCKSDB, RocksDbConfig
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
@@ -59,6 +60,8 @@ class WorkerConfig:
     restore_rows_max: int = 500_000
     #: memory of clean rows over all tasks of the worker; the oldest half is evicted beyond it
     cache_bytes: int = CACHE_BYTES
+    #: memory and files of the databases
+    rocksdb: RocksDbConfig = DEFAULT_ROCKSDB
     replication_factor: int = -1
     topic_config: Mapping[str, str] = field(default_factory=dict)
     offset_reset: str | timedelta = "earliest"

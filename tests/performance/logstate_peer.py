@@ -254,7 +254,7 @@ def main() -> None:
         )
 
         bytes_max = a.cache_mib << 20
-        shared_memory().resize(bytes_max, bytes_max * 3 // 8)  # the shares of the default
+        shared_memory().resize(bytes_max)
     app = application(a)
     mark("READY")
     if not a.profile:

@@ -204,7 +204,7 @@ def test_many_databases_with_few_rows_take_little_of_the_memory_for_writes(tmp_p
 
 
 def test_the_shared_memory_can_be_resized() -> None:
-    memory = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 19)
+    memory = RocksMemory(cache_bytes=1 << 20)
     memory.resize(cache_bytes=2 << 20, write_buffer_bytes=1 << 20)
     assert memory.write_buffers.get_buffer_size() == 1 << 20
 

@@ -15,6 +15,7 @@ from logstate.app.application import Application
 from logstate.app.settings import Settings
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.errors import ConfigError
+from logstate.contracts.rocksdb_config import RocksDbConfig
 from logstate.contracts.serving import Serving
 from logstate.contracts.standby_settings import StandbySettings
 from logstate.task.error_handlers import ErrorHandlers, dead_letter, retry, skip
@@ -47,12 +48,14 @@ def test_a_worker_gets_each_setting_of_its_name_or_in_milliseconds() -> None:
         aborts_max=9,
         workers=4,
         cache_bytes=400,
+        rocksdb=RocksDbConfig(cache_bytes=8 << 20),
         static_membership=True,
     )
     config = given.worker_config("one")
     assert (config.commit_interval_ms, config.start_timeout_ms) == (7_000, 8_000)
     assert (config.aborts_max, config.cache_bytes) == (9, 100)
     assert (config.transactional_id, config.instance_id) == ("app-one-0", "app-one")
+    assert config.rocksdb == RocksDbConfig(cache_bytes=2 << 20)
     assert config.application_config["commit_interval"] == timedelta(seconds=7)
     assert "kafka" not in config.application_config  # it may contain secrets
 
@@ -126,6 +129,13 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"slot": -1}, "slot must be at least 0; got -1"),
         ({"slot": "x"}, "slot must be a whole number, at least 0; got 'x'"),
         ({"workers": True}, "workers must be a whole number"),
+        ({"rocksdb": {"cache_bytes": 1}}, r"rocksdb must be RocksDbConfig\(\.\.\.\)"),
+        (
+            {"rocksdb": RocksDbConfig(cache_bytes=9)},
+            "rocksdb: cache_bytes must be at least 1048576",
+        ),
+        ({"rocksdb": RocksDbConfig(compression="lz5")}, "rocksdb: compression must be .lz4., "),  # type: ignore[arg-type]
+        ({"rocksdb": RocksDbConfig(configure=7)}, "rocksdb: configure must be a function"),  # type: ignore[arg-type]
         ({"cache_bytes": -1}, "cache_bytes must be at least 0; got -1"),
         ({"state_cleanup_delay": cast("Any", 600)}, "state_cleanup_delay must be a time"),
         ({"checkpoint_bytes": True}, "checkpoint_bytes must be a whole number"),
