@@ -139,6 +139,11 @@ class Application(ApplicationView):
             RestoreError; ``"continue"`` logs an ERROR, counts them
             (``input_records_lost_total``), and continues at the first existing record,
             regardless of ``offset_reset``. See docs/missing-data.md.
+        max_task_idle: how long a task with several inputs waits for records of an input that is at
+            its end, before it processes those of others (Kafka Streams' ``max.task.idle.ms``);
+            None processes what is there. See docs/time.md.
+        buffered_records_per_partition: an input partition is paused while more of its records wait
+            to be processed.
         aborts_max: how many transactions may fail within ten minutes for reasons other than broker
             errors (functions that outlast a transaction, damaged stores, another process
             with the same transactional id) before the worker fails. See docs/outages.md.
@@ -196,6 +201,8 @@ class Application(ApplicationView):
         outer_join_emit_interval: timedelta | None = Settings.outer_join_emit_interval,
         on_state_loss: OnStateLoss = Settings.on_state_loss,
         on_data_loss: OnDataLoss = Settings.on_data_loss,
+        max_task_idle: timedelta | None = Settings.max_task_idle,
+        buffered_records_per_partition: int = Settings.buffered_records_per_partition,
         aborts_max: int = Settings.aborts_max,
         cluster: Cluster | None = None,
         clock: Clock | None = None,

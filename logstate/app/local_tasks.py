@@ -71,6 +71,7 @@ class LocalTasks:
                     partial(OwnMetrics, self.metrics),
                 ),
                 emit_intervals=self.config.emit_intervals,
+                max_idle_ms=self.config.max_task_idle_ms,
             )
             task.drops.lines, task.traced = self.drop_lines, self.traced
             return task

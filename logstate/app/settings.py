@@ -198,6 +198,10 @@ class Settings:
     on_data_loss: OnDataLoss = setting(
         WorkerConfig.on_data_loss, partial(choice, allowed=get_args(OnDataLoss))
     )
+    max_task_idle: timedelta | None = setting(timedelta(0), _optional_duration)
+    buffered_records_per_partition: int = setting(
+        WorkerConfig.buffered_records_per_partition, partial(count, least=1)
+    )
     aborts_max: int = setting(WorkerConfig.aborts_max, partial(count, least=0))
 
     def checked(self) -> Self:

@@ -68,11 +68,14 @@ class WorkerConfig:
     #: stops by default: records are lost, and a log line is easily missed
     #: stops by default: records are lost, and a line in a log is easily missed
     on_data_loss: OnDataLoss = "fail"
+    #: how long records wait for partitions that are read to their ends; None: not even for those
+    #: that have more
+    max_task_idle_ms: int | None = 0
     #: records per poll: 1,000 to 2,000 measured fastest (cache-friendlier than 10,000)
     poll_records_max: int = 2_000
     #: a partition is paused while it has more waiting records than this, or than its share of the
     #: limit in bytes for all partitions
-    buffered_records_max: int = 10_000
+    buffered_records_per_partition: int = 10_000
     buffered_bytes: int = BUFFERED_BYTES
     #: repartition records are purged this often, after a commit
     purge_interval_ms: int = PURGE_INTERVAL_MS

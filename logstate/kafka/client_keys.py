@@ -94,7 +94,7 @@ _ADVICE: Mapping[str, str] = {
     "allow.os.group.write.access": "an instance has its state_dir to itself",
     "application.id": "give application_id= to Application",
     "application.server": "give serve='host:port' to Application",
-    "buffered.records.per.partition": "the read-ahead has a fixed limit, which needs no setting",
+    "buffered.records.per.partition": "give buffered_records_per_partition= to Application",
     "cache.max.bytes.buffering": (
         "there is no record cache; give emit='commit' to the operator that should send one update"
         " per key and commit"
@@ -122,9 +122,7 @@ _ADVICE: Mapping[str, str] = {
     ),
     "internal.leave.group.on.close": "call app.close(leave_group=True)",
     "log.summary.interval.ms": "give log_summary_interval= to Application",
-    "max.task.idle.ms": (
-        "a task waits for an empty input until that is known to be at its end, as with 0 there"
-    ),
+    "max.task.idle.ms": "give max_task_idle= to Application",
     "max.warmup.replicas": "give standby_replicas=StandbySettings(bytes_per_s=...)",
     "num.standby.replicas": "give standby_replicas= to Application",
     "num.stream.threads": "give workers= to Application",

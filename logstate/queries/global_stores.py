@@ -77,7 +77,7 @@ class GlobalStores:
                 open_state=lambda task, specs=sub_topology.stores: TaskState(  # type: ignore[misc]
                     specs, task, publishes_views=False
                 ),
-                waits_for_empty_partitions=False,
+                max_idle_ms=None,
                 application_context=application_context,
                 error_handlers=error_handlers,
                 sends=False,

@@ -48,6 +48,7 @@ from logstate.task.queues import PartitionQueue, QueueOrder
 from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
 from logstate.task.task_commit import STREAM_TIME, TaskCommit
+from logstate.task.task_idle import TaskIdle
 from logstate.task.task_input import TaskInput
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.origin import blame_for
@@ -83,7 +84,7 @@ class Task(TaskInput):
         global_stores: Mapping[str, Any] | None = None,
         partition_counts: Mapping[str, int] | None = None,
         moved_topics: Mapping[str, str] | None = None,
-        waits_for_empty_partitions: bool = True,
+        max_idle_ms: float | None = 0,
         error_handlers: ErrorHandlers = FAIL_ALWAYS,
         initialises: bool = True,
         emit_intervals: EmitIntervals = DEFAULT_EMIT_INTERVALS,
@@ -101,7 +102,8 @@ class Task(TaskInput):
         self.wants_commit = False
         self._global_stores = global_stores or {}
         self._partition_counts = partition_counts or {}
-        self._waits = waits_for_empty_partitions
+        self._idle = TaskIdle(max_idle_ms) if max_idle_ms else None
+        self._waits = max_idle_ms is not None
         self._closers: list[tuple[str, Callable[[], None]]] = []
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
         self.order = QueueOrder(self._head_time)
@@ -277,7 +279,7 @@ class Task(TaskInput):
             for queue in filter(len, self.queues.values()):
                 order.arrived(queue.partition)
             return None, _NEVER
-        if self._waits and any(map(PartitionQueue.is_awaited, self.queues.values())):
+        if self._waits and self._waits_for_input():
             return None, _NEVER
         partition = order.take()
         if partition is None:
@@ -286,6 +288,12 @@ class Task(TaskInput):
         if len(queue) > 1:
             order.arrived(partition)
         return queue, order.next_time()
+
+    def _waits_for_input(self) -> bool:
+        queues = self.queues.values()
+        if any(map(PartitionQueue.is_awaited, queues)):
+            return True
+        return self._idle is not None and self._idle.waits(queues, self._clock.monotonic_ms())
 
     def _has_head(self, partition: TopicPartition) -> bool:
         queue = self.queues[partition]

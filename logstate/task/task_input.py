@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue, QueueOrder
+from logstate.task.task_idle import TaskIdle
 from logstate.task.task_progress import TaskProgress
 
 
@@ -16,6 +17,8 @@ class TaskInput(TaskProgress):
     order: QueueOrder
     #: whether records wait until every partition has one, or has ended
     _waits: bool
+    #: ... and then for some time at the end
+    _idle: TaskIdle | None
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -56,9 +59,11 @@ class TaskInput(TaskProgress):
     def awaited(self) -> list[TopicPartition]:
         """Return the empty partitions that buffered records of others wait for; from any thread.
 
-        The next fetch may return an older record of them.
+        The next fetch may return an older record of them, or they are at their ends for less than
+        ``max_task_idle``.
         """
         queues = [*self.queues.values()]
         if not self._waits or not any(map(len, queues)):
             return []
-        return [queue.partition for queue in queues if queue.is_awaited()]
+        idle = [] if self._idle is None else self._idle.awaited(self._clock.monotonic_ms())
+        return [*(queue.partition for queue in queues if queue.is_awaited()), *idle]

@@ -119,7 +119,7 @@ class Worker:
         self._limits = FailureLimits(config)
         self._protocol_conflict = ProtocolConflict(config.application_id, wait)
         self._poison_search = PoisonRecordSearch()
-        limit = BufferLimit(config.buffered_records_max, config.buffered_bytes)
+        limit = BufferLimit(config.buffered_records_per_partition, config.buffered_bytes)
         self.fetch_buffer = FetchBuffer(self._tasks, self._observer, clock, limit, self.control)
         self.processing = Processing(
             self._tasks,

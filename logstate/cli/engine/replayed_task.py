@@ -90,7 +90,7 @@ class ReplayedTask:
             global_stores=globals_,
             partition_counts=self.plan.partition_counts,
             moved_topics=self.plan.moved_topics,
-            waits_for_empty_partitions=False,
+            max_idle_ms=None,
             error_handlers=error_handlers,
             initialises=False,
         )

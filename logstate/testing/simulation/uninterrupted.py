@@ -148,5 +148,5 @@ def _new_task(
         global_stores=globals_.stores if computes else None,
         partition_counts=plan.partition_counts,
         error_handlers=schedule.simulated.error_handlers,
-        waits_for_empty_partitions=False,
+        max_idle_ms=None,
     )

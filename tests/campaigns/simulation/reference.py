@@ -105,7 +105,7 @@ def new_task(
         open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
         global_stores=names() if computes else None,
         partition_counts=dict.fromkeys((*_TOPICS, *flow.OUTPUTS), partitions),
-        waits_for_empty_partitions=False,
+        max_idle_ms=None,
     )
 
 

@@ -46,6 +46,7 @@ def test_a_worker_gets_each_setting_of_its_name_or_in_milliseconds() -> None:
         commit_interval=timedelta(seconds=7),
         start_timeout=timedelta(seconds=8),
         aborts_max=9,
+        max_task_idle=None,
         workers=4,
         cache_bytes=400,
         rocksdb=RocksDbConfig(cache_bytes=8 << 20),
@@ -55,6 +56,7 @@ def test_a_worker_gets_each_setting_of_its_name_or_in_milliseconds() -> None:
     assert (config.commit_interval_ms, config.start_timeout_ms) == (7_000, 8_000)
     assert (config.aborts_max, config.cache_bytes) == (9, 100)
     assert (config.transactional_id, config.instance_id) == ("app-one-0", "app-one")
+    assert config.max_task_idle_ms is None
     assert config.rocksdb == RocksDbConfig(cache_bytes=2 << 20)
     assert config.application_config["commit_interval"] == timedelta(seconds=7)
     assert "kafka" not in config.application_config  # it may contain secrets

@@ -100,8 +100,39 @@ def test_an_end_notice_holds_until_something_arrives() -> None:
 
 
 def test_a_task_that_does_not_wait_takes_what_is_there() -> None:
-    bench = TaskBench(merged, waits_for_empty_partitions=False)
+    bench = TaskBench(merged, max_idle_ms=None)
     bench.add("left", ("k", "l5", 5))
+    assert bench.task.process(100) == 1
+
+
+def test_a_task_waits_at_the_end_of_a_partition_as_long_as_it_is_told() -> None:
+    bench = TaskBench(merged, max_idle_ms=500)
+    bench.add("left", ("k", "l5", 5))
+    bench.end("right")
+    assert bench.task.process(100) == 0
+    assert bench.task.awaited() == [TopicPartition("right", 0)]
+    bench.clock.advance(499)
+    assert bench.task.process(100) == 0
+    bench.clock.advance(1)
+    assert bench.task.awaited() == []
+    assert bench.task.process(100) == 1
+    bench.add("left", ("k", "l6", 6))
+    assert bench.task.process(100) == 1, "the time is over until the partition has a record"
+
+
+def test_the_time_begins_again_when_the_partition_had_a_record() -> None:
+    bench = TaskBench(merged, max_idle_ms=500)
+    bench.add("left", ("k", "l5", 5))
+    bench.end("right")
+    assert bench.task.process(100) == 0
+    bench.clock.advance(400)
+    bench.add("right", ("k", "r4", 4))
+    assert bench.task.process(100) == 1
+    assert bench.take() == ["r4"]
+    bench.end("right")
+    bench.clock.advance(400)
+    assert bench.task.process(100) == 0
+    bench.clock.advance(500)
     assert bench.task.process(100) == 1
 
 
