@@ -31,7 +31,7 @@ class Opened:
         """The page, with the token given where there is one."""
         page = self._browser.new_page(**settings)  # type: ignore[arg-type]
         page.set_default_timeout(WAIT_MS)
-        page.on("console", lambda told: self._client_errors.append(told.text))
+        page.on("console", lambda message: self._client_errors.append(message.text))
         page.on("pageerror", lambda error: self._client_errors.append(str(error)))
         page.on("request", lambda request: self._asked.add(urlsplit(request.url).hostname))
         page.goto(address or self._address)

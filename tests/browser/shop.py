@@ -89,7 +89,7 @@ STRANGER = "<img src=x onerror=document.title=1>"
 
 def planted(remaining: int) -> InstanceEntry:
     """It restores a task beyond those of the others; two more nobody has."""
-    told = TaskEntry(1, "restoring", lag=1_234_567, restore_records=remaining)
+    report = TaskEntry(1, "restoring", lag=1_234_567, restore_records=remaining)
     return InstanceEntry(
         "planted",
         "http://10.0.0.9:8080",
@@ -97,7 +97,7 @@ def planted(remaining: int) -> InstanceEntry:
         60_000,
         rack=STRANGER,
         version="<script>document.title=1</script>",
-        tasks={f"0_{PARTITIONS}": told},
+        tasks={f"0_{PARTITIONS}": report},
         task_counts={0: PARTITIONS + 3},
         standbys={"0_0": 17},
     )
@@ -148,14 +148,14 @@ def fill(shop: Shop) -> None:
 def is_settled(app: Application) -> bool:
     """Every task can be read somewhere, has nothing left to do, and has a copy."""
     found = app.all_instances()
-    tasks = {task: told for one in found for task, told in one.tasks.items()}
+    tasks = {task: report for one in found for task, report in one.tasks.items()}
     copied = {task for one in found for task, lag in one.standbys.items() if lag == 0}
     numbers = [sub.id for sub in app.topology.sub_topologies]
     wanted = sum(app._presence.lookup.task_counts(numbers).values())  # type: ignore[union-attr]
     return (
         len(found) == 2
         and len(tasks) == wanted > 0
-        and all(told.is_readable and told.lag == 0 for told in tasks.values())
+        and all(report.is_readable and report.lag == 0 for report in tasks.values())
         and bool(copied)
         and sum(one.figures.processed for one in found) > 60
     )

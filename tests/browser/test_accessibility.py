@@ -106,9 +106,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opens: Opens, colours: str)
 
 def test_a_picture_that_is_drawn_again_has_its_figures(opens: Opens) -> None:
     page = opens(viewport={"width": 390, "height": 844})
-    expect(page.locator("#picture .told")).to_have_count(6)
+    expect(page.locator("#picture .report")).to_have_count(6)
     page.route("**/status", lambda route: route.abort())
     expect(page.locator("#pulse")).to_contain_text("no answer for")
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.locator("#picture")).not_to_have_class("narrow")
-    expect(page.locator("#picture .told")).to_have_count(6)
+    expect(page.locator("#picture .report")).to_have_count(6)

@@ -122,16 +122,16 @@ def test_a_time_is_in_words_and_its_title_is_exact(page: Page, seconds: float, w
     ("task", "reason"),
     [
         ({"stage": "no owner"}, "no instance has the task"),
-        ({"stage": "restoring", "told": {"lag": 5}}, "the task is restoring"),
-        ({"isPaused": True, "told": {"lag": 5}}, "its instance is paused"),
+        ({"stage": "restoring", "report": {"lag": 5}}, "the task is restoring"),
+        ({"isPaused": True, "report": {"lag": 5}}, "its instance is paused"),
         (
-            {"told": {"lag": 5, "waits_for": ["payments-0"]}},
+            {"report": {"lag": 5, "waits_for": ["payments-0"]}},
             "buffered records wait for payments-0, which may have older ones",
         ),
-        ({"told": {"lag": 5}, "perSecond": 3}, "5 records behind"),
-        ({"told": {"lag": 1}}, "1 record behind, and none was committed lately"),
-        ({"told": {"lag": 0}}, "no newer record in its inputs"),
-        ({"told": {"lag": None}}, "the ends of its inputs are not known yet"),
+        ({"report": {"lag": 5}, "perSecond": 3}, "5 records behind"),
+        ({"report": {"lag": 1}}, "1 record behind, and none was committed lately"),
+        ({"report": {"lag": 0}}, "no newer record in its inputs"),
+        ({"report": {"lag": None}}, "the ends of its inputs are not known yet"),
     ],
 )
 def test_what_holds_stream_time_back_is_told(
@@ -144,13 +144,13 @@ def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
     expect(page.locator("#tasks tbody tr")).to_have_count(3 * PARTITIONS)
     addresses = {app._presence.address.removeprefix("http://") for app in shop.apps}  # type: ignore[union-attr]
 
-    def told(number: int) -> tuple[str, str, str, set[str]]:
+    def report(number: int) -> tuple[str, str, str, set[str]]:
         task, stage, _, lag, _, owner, standby = cells(page, "tasks", f"0_{number}")
         return task, stage, lag, {owner, standby.removesuffix(", 0")}
 
     tasks = range(PARTITIONS)
     caught_up = [(f"0_{number}", "running", "0", addresses) for number in tasks]
-    until(lambda: [told(number) for number in tasks] == caught_up)
+    until(lambda: [report(number) for number in tasks] == caught_up)
     expect(page.locator("#instances tbody tr")).to_have_count(2)
     for rack in ("eu-1a", "eu-1b"):
         row = cells(page, "instances", rack)
@@ -163,15 +163,15 @@ def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
 
 
 def test_the_picture_has_its_figures_at_the_frames(page: Page) -> None:
-    told = page.locator("#picture .told")
-    expect(told).to_have_count(6)  # two lines of each that has tasks: the global one has none
-    expect(told.first).to_have_text(re.compile(r"^[\d.,]+/s · running$"))
+    report = page.locator("#picture .report")
+    expect(report).to_have_count(6)  # two lines of each that has tasks: the global one has none
+    expect(report.first).to_have_text(re.compile(r"^[\d.,]+/s · running$"))
     for number in (1, 3, 5):
-        expect(told.nth(number)).to_have_text("lag 0")
+        expect(report.nth(number)).to_have_text("lag 0")
     expect(page.locator("#picture .frame.good")).to_have_count(3)
     expect(page.locator("#picture text.store", has_text="sales-per-hour")).to_be_visible()
     frame = page.locator("#picture .frame").first.bounding_box()
-    line = told.first.bounding_box()
+    line = report.first.bounding_box()
     assert frame is not None
     assert line is not None
     assert abs(frame["x"] - line["x"]) < 10
@@ -227,7 +227,7 @@ def test_what_others_tell_is_text_and_a_restore_is_seen(
     bar = page.locator("#restore progress")
     assert bar.evaluate("one => one.value") == pytest.approx(2 / 3)
     assert row.locator("progress").evaluate("one => one.value") == pytest.approx(2 / 3)
-    expect(page.locator("#picture .told").first).to_contain_text("no owner")
+    expect(page.locator("#picture .report").first).to_contain_text("no owner")
     expect(page.locator("#picture .frame.bad")).to_have_count(1)
     _, stage_4, *_, held_back, owner, _ = cells(page, "tasks", "0_4")
     assert (stage_4, held_back, owner) == ("no owner", "–\nno instance has the task", "–")
@@ -328,7 +328,7 @@ def test_the_page_works_below_a_path_of_another_service(opens: Opens, shop: Shop
         page = opens(f"{server.address}/mounted")
         assert page.url == f"{server.address}/mounted/"
         expect(page.locator("#tasks tbody tr")).to_have_count(9)
-        expect(page.locator("#picture .told")).to_have_count(6)
+        expect(page.locator("#picture .report")).to_have_count(6)
     finally:
         server.stop()
     expect(page.locator("#pulse")).to_contain_text("no answer for")

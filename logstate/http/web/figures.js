@@ -10,10 +10,10 @@ function tasksOf(status) {
     for (let partition = 0; partition < count; partition++)
       tasks.set(`${sub}_${partition}`, {stage: "no owner", standbys: []});
   for (const one of status.instances)
-    for (const [task, told] of Object.entries(one.tasks)) {
+    for (const [task, report] of Object.entries(one.tasks)) {
       const other = tasks.get(task);
-      if (other?.told && other.told.claim >= told.claim) continue;
-      tasks.set(task, {told, stage: told.stage, owner: one, standbys: []});
+      if (other?.report && other.report.claim >= report.claim) continue;
+      tasks.set(task, {report, stage: report.stage, owner: one, standbys: []});
     }
   for (const one of status.instances)
     for (const [task, lag] of Object.entries(one.standbys))
@@ -31,20 +31,20 @@ function topicCounts({read, written}, application) {
   return {read: renamed(read), written: renamed(written)};
 }
 
-// What was told was true when the instance was heard of, not when it was asked for.
+// A report was true when its instance sent it, not when it was read.
 function keep(status, tasks) {
   const now = performance.now();
   const heard = one => now - one.silent_ms;
   samples.push({
     at: now,
-    tasks: new Map([...tasks].filter(([, one]) => one.told).map(([id, one]) => [id, {...one.told, owner: one.owner.instance, at: heard(one.owner)}])),
+    tasks: new Map([...tasks].filter(([, one]) => one.report).map(([id, one]) => [id, {...one.report, owner: one.owner.instance, at: heard(one.owner)}])),
     instances: new Map(status.instances.map(one => [one.instance, {...one.figures, ...topicCounts(one.figures, status.application_id), at: heard(one)}])),
   });
   while (samples.length > 2 && samples[0].at < now - WINDOW_MS - EVERY_MS / 2) samples.shift();
   if (samples.length === 2 && samples[0].at < now - 3 * WINDOW_MS) samples.shift();
 }
 
-// The oldest and the newest of what was told of one thing, some time apart.
+// The oldest and the newest report of one thing, some time apart.
 function span(kind, id, fits = () => true) {
   const last = samples.at(-1)[kind].get(id);
   if (!last) return null;
@@ -75,23 +75,23 @@ function counted(...names) {
 // Records per second that all instances read from a topic, or write to it.
 function topicPerSecond(counter, topic) {
   const spans = known([...samples.at(-1).instances.keys()].map(id => span("instances", id, isSameRun)));
-  const told = spans.filter(({last}) => topic in last[counter]);
-  if (!told.length) return null;
-  return sum(told.map(({first, last, seconds}) => Math.max(0, last[counter][topic] - (first[counter][topic] ?? 0)) / seconds));
+  const report = spans.filter(({last}) => topic in last[counter]);
+  if (!report.length) return null;
+  return sum(report.map(({first, last, seconds}) => Math.max(0, last[counter][topic] - (first[counter][topic] ?? 0)) / seconds));
 }
 
 const latencyOf = (seconds, commits) => commits > 0 ? 1000 * seconds / commits : null;
 
 // --- restore ---------------------------------------------------------------------------------
 
-function restoring(id, told, owner) {
-  if (!told?.restore_records) return null;
+function restoring(id, report, owner) {
+  if (!report?.restore_records) return null;
   const key = `${id} ${owner.instance}`;
-  const most = Math.max(told.restore_records, mostToRestore.get(key) ?? 0);
+  const most = Math.max(report.restore_records, mostToRestore.get(key) ?? 0);
   mostToRestore.set(key, most);
   const found = span("tasks", id, (first, last) => first.owner === last.owner && first.restore_records >= last.restore_records && last.restore_records > 0);
   const perSecond = found ? (found.first.restore_records - found.last.restore_records) / found.seconds : 0;
-  return {left: told.restore_records, most, share: 1 - told.restore_records / most, perSecond};
+  return {left: report.restore_records, most, share: 1 - report.restore_records / most, perSecond};
 }
 
 // All tasks together; what was replayed before this page was opened is not known.
@@ -108,18 +108,18 @@ function showRestore(tasks) {
 // --- stream time -----------------------------------------------------------------------------
 
 // Why the stream time of a task does not advance now.
-function heldBack({stage, told, perSecond, isPaused}) {
+function heldBack({stage, report, perSecond, isPaused}) {
   if (stage === "no owner") return "no instance has the task";
   if (stage !== "running") return `the task is ${stage}`;
   if (isPaused) return "its instance is paused";
-  if (told.waits_for?.length) return `buffered records wait for ${told.waits_for.join(", ")}, which may have older ones`;
-  if (told.lag > 0) return perSecond > 0 ? `${plural(told.lag, "record")} behind` : `${plural(told.lag, "record")} behind, and none was committed lately`;
-  if (told.lag === 0) return "no newer record in its inputs";
+  if (report.waits_for?.length) return `buffered records wait for ${report.waits_for.join(", ")}, which may have older ones`;
+  if (report.lag > 0) return perSecond > 0 ? `${plural(report.lag, "record")} behind` : `${plural(report.lag, "record")} behind, and none was committed lately`;
+  if (report.lag === 0) return "no newer record in its inputs";
   return "the ends of its inputs are not known yet";
 }
 
 // The task with the oldest stream time.
 function oldestStreamTime(tasks) {
-  const timed = [...tasks].filter(([, one]) => one.told?.stream_time_ms != null);
-  return timed.reduce((least, one) => least && least[1].told.stream_time_ms <= one[1].told.stream_time_ms ? least : one, null);
+  const timed = [...tasks].filter(([, one]) => one.report?.stream_time_ms != null);
+  return timed.reduce((least, one) => least && least[1].report.stream_time_ms <= one[1].report.stream_time_ms ? least : one, null);
 }

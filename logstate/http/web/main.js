@@ -24,7 +24,7 @@ function tile(id, label, value, note, {kind, noteKind, time, figure} = {}) {
 }
 
 function showTotals(status, tasks) {
-  const all = [...tasks.values()], rates = known(all.map(one => one.perSecond)), lags = known(all.map(one => one.told?.lag));
+  const all = [...tasks.values()], rates = known(all.map(one => one.perSecond)), lags = known(all.map(one => one.report?.lag));
   const records = rates.length ? sum(rates) : null, lag = lags.length ? sum(lags) : null;
   const [commits, seconds, dropped, dead] = counted("commits", "commit_seconds", "dropped", "dead_lettered");
   const latency = latencyOf(seconds, commits);
@@ -39,7 +39,7 @@ function showTotals(status, tasks) {
   tile("dropped", "Dropped", whole(total("dropped")), lately(dropped), {kind: dropped > 0 ? "warn" : "", figure: "dropped"});
   tile("dead", "Dead-lettered", whole(total("dead_lettered")), lately(dead), {kind: dead > 0 ? "bad" : "", figure: "dead"});
   const oldest = oldestStreamTime(tasks);
-  tile("stream", "Oldest stream time", "–", oldest ? `task ${oldest[0]}: ${heldBack(oldest[1])}` : "no task has processed a record", {time: oldest?.[1].told.stream_time_ms});
+  tile("stream", "Oldest stream time", "–", oldest ? `task ${oldest[0]}: ${heldBack(oldest[1])}` : "no task has processed a record", {time: oldest?.[1].report.stream_time_ms});
 }
 
 function showHealth(element, name, {ok, reason}) {
@@ -53,7 +53,7 @@ function show(status) {
   keep(status, tasks);
   for (const [id, one] of tasks) {
     one.perSecond = recordsPerSecond(id);
-    one.restore = restoring(id, one.told, one.owner);
+    one.restore = restoring(id, one.report, one.owner);
     one.isPaused = status.state === "paused" && one.owner?.instance === status.instance;
   }
   measureOperators();

@@ -69,11 +69,11 @@ function showPicture(tasks) {
   for (const [sub, {rect, lines}] of frames) {
     const own = [...tasks].filter(([id]) => Number(id.split("_")[0]) === sub).map(([, one]) => one);
     const worst = STAGES.find(stage => own.some(one => one.stage === stage)) ?? "no owner";
-    const speeds = known(own.map(one => one.perSecond)), lags = known(own.map(one => one.told?.lag));
+    const speeds = known(own.map(one => one.perSecond)), lags = known(own.map(one => one.report?.lag));
     write(lines[0], `${speeds.length ? rate(sum(speeds)) : "–"}/s · ${worst}`);
     write(lines[1], `lag ${lags.length ? whole(sum(lags)) : "–"}`);
     rect.setAttribute("class", `frame ${COLOURS[worst]}`);
-    for (const line of lines) line.setAttribute("class", `told ${COLOURS[worst]}`);
+    for (const line of lines) line.setAttribute("class", `report ${COLOURS[worst]}`);
   }
   for (const {name, perSecond} of operators) if (rates.has(name)) write(rates.get(name), perSecond == null ? "" : `${rate(perSecond)}/s`);
 }

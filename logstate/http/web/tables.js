@@ -88,8 +88,8 @@ function address(one) {
 const TASK_COLUMNS = [{name: "Task"}, {name: "Stage"}, {name: "Records/s", isNumber: true}, {name: "Lag", isNumber: true}, {name: "Stream time", span: 3}, {name: "Owner", span: 2}, {name: "Standbys, lag", span: 2}];
 
 function streamTime(one) {
-  if (one.told?.stream_time_ms == null) return {text: "–", more: [one.told ? `no record yet: ${heldBack(one)}` : heldBack(one)]};
-  return {time: one.told.stream_time_ms, more: [heldBack(one)]};
+  if (one.report?.stream_time_ms == null) return {text: "–", more: [one.report ? `no record yet: ${heldBack(one)}` : heldBack(one)]};
+  return {time: one.report.stream_time_ms, more: [heldBack(one)]};
 }
 
 function showTasks(tasks) {
@@ -106,7 +106,7 @@ function showTasks(tasks) {
       {text: id, kind: "mono"},
       stage,
       rate(one.perSecond),
-      {text: whole(one.told?.lag), kind: one.told?.lag > 0 ? "" : "soft"},
+      {text: whole(one.report?.lag), kind: one.report?.lag > 0 ? "" : "soft"},
       streamTime(one),
       address(one.owner),
       standbys.length ? {text: standbys[0], kind: "mono", more: standbys.slice(1), moreKind: "mono"} : "",
@@ -150,7 +150,7 @@ const INSTANCE_COLUMNS = [{name: "Address", span: 2}, {name: "Rack"}, {name: "Ve
 function showInstances(status) {
   const rows = new Map();
   for (const one of status.instances) {
-    const stages = Object.values(one.tasks).map(told => told.stage);
+    const stages = Object.values(one.tasks).map(report => report.stage);
     const running = stages.filter(stage => stage === "running").length;
     const found = span("instances", one.instance, (first, last) => first.processed <= last.processed);
     const of = name => found.last[name] - found.first[name];
