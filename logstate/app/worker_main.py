@@ -59,6 +59,7 @@ def program(target: object, settings: Settings, state_dir: str | Path) -> bytes:
         topology=None,  # type: ignore[arg-type]
         uncaught_exception_handler="stop_instance",
         workers=1,
+        log_summary_interval=None,  # the instance logs one for all workers
         serve=None,
         restore_listener=None,
     )
