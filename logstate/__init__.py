@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from logstate.topology import until_window_closes as until_window_closes
     from logstate.topology import versioned_store as versioned_store
     from logstate.topology import window_store as window_store
-    from logstate.worker.worker_observer import TaskLag as TaskLag
+    from logstate.worker.task_lag import TaskLag as TaskLag
 
 __version__ = "0.1.0"
 
@@ -147,7 +147,7 @@ _PUBLIC = {
         " key_value_store lru_store session_store timer_store timestamped_key_value_store"
         " until_time_limit until_window_closes versioned_store window_store"
     ),
-    "logstate.worker.worker_observer": "TaskLag",
+    "logstate.worker.task_lag": "TaskLag",
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 __all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605  as type checkers see them above

@@ -26,7 +26,7 @@ from logstate.app.instance.owner_process import is_worker
 from logstate.app.instance.restarts import UncaughtHandler
 from logstate.app.instance.signal_handlers import signal_handlers
 from logstate.app.instance.states import ApplicationState
-from logstate.app.settings import GroupProtocol, Settings
+from logstate.app.settings import GroupProtocol, Settings, SummaryInterval
 from logstate.app.workers import new_workers
 from logstate.changelog.directory import state_root
 from logstate.contracts.clients import Cluster
@@ -111,8 +111,9 @@ class Application(ApplicationView):
             and the changelog of the old name then belong to the new one.
         forget: names of stored stores and repartition topics that are not wanted anymore.
         start_timeout: how long a start waits for unavailable brokers; None waits forever.
-        log_summary_interval: how often a worker logs, at level INFO, what it has processed, its
-            tasks and their lag (Kafka Streams' ``log.summary.interval.ms``); None logs nothing.
+        log_summary_interval: how often the instance logs, at level INFO, what it has processed, its
+            tasks and their lag: ``"growing"``: after 2 minutes, after 4 more, 8 more, then every
+            15; or a constant time (Kafka Streams' ``log.summary.interval.ms``); None: never.
         trace_ratio: share of records without a trace that begin one, from 0 to 1, for OpenTelemetry
             (``logstate[otel]``); records of sampled traces continue these. None makes no spans and
             costs nothing. See docs/traces.md.
@@ -191,7 +192,7 @@ class Application(ApplicationView):
         renamed: Mapping[str, str] | None = Settings.renamed,
         forget: Collection[str] = Settings.forget,
         start_timeout: timedelta | None = Settings.start_timeout,
-        log_summary_interval: timedelta | None = Settings.log_summary_interval,
+        log_summary_interval: SummaryInterval = Settings.log_summary_interval,
         trace_ratio: float | None = Settings.trace_ratio,
         uncaught_exception_handler: UncaughtHandler = Settings.uncaught_exception_handler,
         workers: int = Settings.workers,

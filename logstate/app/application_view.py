@@ -23,7 +23,7 @@ from logstate.http.openapi import openapi_document, show_in
 from logstate.metrics.instruments import Metrics
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
-from logstate.worker.worker_observer import TaskLag
+from logstate.worker.task_lag import TaskLag
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -37,15 +37,10 @@ from logstate.task.record_errors import what_ended
 from logstate.topics.placement import places_of
 from logstate.worker.assignment import WorkerControl
 from logstate.worker.gc_tuner import gc_tuner
+from logstate.worker.task_lag import TaskLag, lag_of, rows_lag_of
 from logstate.worker.watchdog import Watchdog
 from logstate.worker.worker import Worker
-from logstate.worker.worker_observer import (
-    FIRST_ASSIGNMENT_MS,
-    TaskLag,
-    WorkerObserver,
-    lag_of,
-    rows_lag_of,
-)
+from logstate.worker.worker_observer import FIRST_ASSIGNMENT_MS, WorkerObserver
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -81,10 +76,8 @@ class LocalWorker:
         self.is_finished = False
         self.directory = StateDirectory(state_dir, settings.application_id, slot=settings.slot)
         self.config = settings.worker_config(self.directory.instance_id)
-        interval = settings.log_summary_interval
         self.observer = WorkerObserver(
-            monotonic_ms=clock.monotonic_ms,
-            summary_interval_ms=None if interval is None else interval / timedelta(milliseconds=1),
+            monotonic_ms=clock.monotonic_ms, summary_intervals=settings.summary_intervals
         )
         self.observer.on_change = self._changed
         #: control of every worker, one after the other

@@ -53,8 +53,10 @@ from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task_progress import Traced
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
+from logstate.worker.summary import GROWING, SummaryIntervals
 
 GroupProtocol = Literal["consumer", "classic"]
+SummaryInterval = timedelta | Literal["growing"] | None
 
 _MS = timedelta(milliseconds=1)
 #: added to the commit interval: the time of the record being processed and of the commit itself
@@ -145,6 +147,16 @@ _commit_interval = partial(
 _optional_duration = partial(duration, optional=True)
 
 
+def _summary_interval(name: str, given: object) -> Iterator[str]:
+    if given == "growing" or given is None:
+        return
+    if not isinstance(given, timedelta) or given <= timedelta(0):
+        yield (
+            f"{name} must be 'growing', a timedelta above 0, or None; got {shown(given)}. Write"
+            " timedelta(minutes=...)"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The arguments of one Application, under the names and with the defaults that it documents."""
@@ -182,7 +194,7 @@ class Settings:
     renamed: Mapping[str, str] | None = setting(None, for_processors=False)
     forget: Collection[str] = setting((), for_processors=False)
     start_timeout: timedelta | None = setting(None, _optional_duration)
-    log_summary_interval: timedelta | None = setting(timedelta(minutes=2), _optional_duration)
+    log_summary_interval: SummaryInterval = setting("growing", _summary_interval)
     trace_ratio: float | None = setting(None, share)
     uncaught_exception_handler: UncaughtHandler = setting(
         "stop_instance", _uncaught, for_processors=False
@@ -272,6 +284,14 @@ class Settings:
             reader_group=self.application_id,
             reports_positions=any(spec.is_logged and not spec.source_topic for spec in stores),
         )
+
+    @property
+    def summary_intervals(self) -> SummaryIntervals | None:
+        """The times between two summaries in the log; None: there are none."""
+        given = self.log_summary_interval
+        if given is None:
+            return None
+        return GROWING if given == "growing" else SummaryIntervals(given / _MS, given / _MS)
 
     def worker_config(self, instance_id: str) -> WorkerConfig:
         """Return the settings of one worker of an instance.

@@ -105,23 +105,24 @@ class UnusedRows:
         ]
         unused_ms = self._unused_for.look(self._clock.monotonic_ms(), unused)
         due = [task for task, found_ms in unused_ms.items() if found_ms >= self._delay_ms]
-        return [task for task in due if self._remove(task)]
+        removed = [task for task in due if self._remove(task)]
+        if removed:
+            _LOGGER.info(
+                "the local rows of %d tasks were removed: %s. The tasks were not here for %g s"
+                " (state_cleanup_delay); if they come back, the changelogs restore them",
+                len(removed),
+                ", ".join(map(str, removed)),
+                self._delay_ms / 1_000,
+            )
+        return removed
 
     def _remove(self, task: TaskId) -> bool:
         try:
-            is_removed = self._directory.remove_unused(task)
+            return self._directory.remove_unused(task)
         except (StateDirectoryError, OSError) as exc:
             self._refused.add(task)
             _LOGGER.warning("task %s: its local rows cannot be removed: %s", task, text_of(exc))
             return False
-        if is_removed:
-            _LOGGER.info(
-                "task %s: its local rows were removed: the task was not here for %g s"
-                " (state_cleanup_delay). If it comes back, the changelogs restore them",
-                task,
-                self._delay_ms / 1_000,
-            )
-        return is_removed
 
     def start(self, name: str) -> None:
         """Start the thread that checks repeatedly and ends with the process."""

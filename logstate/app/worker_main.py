@@ -58,6 +58,7 @@ def program(target: object, settings: Settings, state_dir: str | Path) -> bytes:
         settings,
         topology=None,  # type: ignore[arg-type]
         uncaught_exception_handler="stop_instance",
+        log_summary_interval=None,  # the instance logs one for all workers
         serve=None,
         restore_listener=None,
     )

@@ -48,6 +48,7 @@ def new_workers(
         settings.uncaught_exception_handler,
         settings.restore_listener,
         clean_up,
+        settings.summary_intervals,
     )
     return WorkerProcesses(
         instance,

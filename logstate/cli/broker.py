@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from logstate.cli.shared.options import Json
 from logstate.cli.shared.printing import fail, print_json, print_text
-from logstate.local_broker.broker import LocalBroker
-from logstate.local_broker.class_archive import make_class_archive
-from logstate.local_broker.cluster import NODES, LocalCluster
-from logstate.local_broker.registry import RunningBroker, running_brokers, stop_running
+
+if TYPE_CHECKING:
+    from logstate.local_broker.broker import LocalBroker
+    from logstate.local_broker.cluster import LocalCluster
+    from logstate.local_broker.registry import RunningBroker
 
 app = typer.Typer(help="A real Kafka broker on this machine.", no_args_is_help=True)
 
@@ -46,6 +47,9 @@ def start(
     with --tls over TLS), followed by their client settings. Clients of the first address are
     administrators.
     """
+    from logstate.local_broker.broker import LocalBroker
+    from logstate.local_broker.cluster import NODES, LocalCluster
+
     users = dict(map(_user, user or ()))
     broker: LocalBroker | LocalCluster
     if brokers == 1:
@@ -62,6 +66,8 @@ def start(
 
 
 def _print_started(bootstrap: str, clients: list[dict[str, str]], *, as_json: bool) -> None:
+    from logstate.local_broker.registry import running_brokers
+
     if as_json:
         addresses = bootstrap.split(",")
         started = [one for one in running_brokers() if one.bootstrap in addresses]
@@ -87,6 +93,8 @@ def prepare(as_json: Json = False) -> None:
     once, and stores its classes in the JVM's format. Prints the file, and does nothing if it
     exists.
     """
+    from logstate.local_broker.class_archive import make_class_archive
+
     archive = make_class_archive()
     if as_json:
         print_json({"archive": str(archive), "size_bytes": archive.stat().st_size})
@@ -102,6 +110,8 @@ def stop(
     as_json: Json = False,
 ) -> None:
     """Stop a broker; temporary data is deleted."""
+    from logstate.local_broker.registry import running_brokers, stop_running
+
     chosen = _choose(running_brokers(), port, data)
     if not chosen:
         fail("No such local broker is running; `logstate broker status` lists them.")
@@ -119,6 +129,8 @@ def stop(
 @app.command("status")
 def status(as_json: Json = False) -> None:
     """List the local brokers; exit status 1 if none is running."""
+    from logstate.local_broker.registry import running_brokers
+
     running = running_brokers()
     if as_json:
         print_json([asdict(one) for one in running])

@@ -10,8 +10,9 @@ import errno
 import logging
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
 
@@ -151,7 +152,11 @@ COMMANDS = {
 
 
 class _Commands(typer.core.TyperGroup):
-    """Loads a command when it is called or its options are completed, not to list it."""
+    """Loads a command when it is called or its options are completed, not to list it.
+
+    The module of a command imports the engine inside its functions, so that its options and its
+    help are known without it.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -161,7 +166,30 @@ class _Commands(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if command is None else _built(str(name)), rest
+        if command is None:
+            return name, command, rest
+        built = _built(str(name))
+        if ctx.resilient_parsing:
+            _parse_without_converting(built)
+        return name, built, rest
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            _parse_without_converting(self)
+        return super().parse_args(ctx, args)
+
+
+def _parse_without_converting(command: Any) -> None:
+    """Leave values as typed: a completion needs their places only, and pydantic takes 50 ms."""
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.get_params = partial(_not_converting, one.get_params)
+
+
+def _not_converting(get_params: Callable[[Any], list[Any]], ctx: Any) -> list[Any]:
+    parameters = get_params(ctx)
+    for one in parameters:
+        one.process_value = lambda _, value: value
+    return parameters
 
 
 def _built(name: str) -> Any:
@@ -210,6 +238,8 @@ def completion(shell: Annotated[Shells, typer.Argument(help="The shell.")]) -> N
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
+        from importlib.metadata import version  # with modules that only this option needs
+
         typer.echo(version("logstate"))
         raise typer.Exit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -21,10 +22,18 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need a server: pip install 'logstate[http]'.") from error
 
+_LOGGER = logging.getLogger(__name__)
+
+_THREAD = "logstate-http"
 _END_S = 5.0
 #: paths that are served regardless of the load
 _READY = "/ready"
 _PROBES = ("/live", _READY)
+
+
+def _is_useful(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn says more than that this server starts or ends."""
+    return record.threadName != _THREAD or record.levelno >= logging.WARNING
 
 
 class Server:
@@ -77,14 +86,17 @@ class Server:
             ssl_certfile=None if serving.certificate is None else str(serving.certificate),
             ssl_keyfile=None if serving.private_key is None else str(serving.private_key),
         )
+        # Other servers of this process use the same logger, so its level stays unchanged.
+        logging.getLogger("uvicorn.error").addFilter(_is_useful)
         self._server = uvicorn.Server(config)
         thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [self._socket]},
-            name="logstate-http",
+            name=_THREAD,
             daemon=True,
         )
         thread.start()
+        _LOGGER.info("serving queries at %s", self.address)
         self._thread = thread  # assigned after the start: a thread that failed is not joined
 
     def _gated(self, app: Any) -> Any:

@@ -9,7 +9,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
@@ -19,101 +18,12 @@ from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 from logstate.metrics import catalogue
 from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
-from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
+from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.worker.late_record_rate import TELL_INTERVAL_MS, LateRecordRate, late_line
 from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
-
-
-@dataclass(frozen=True)
-class TaskLag:
-    """Distance between a task and the last known ends of its logs."""
-
-    #: ``assigned``, ``restoring``, ``starting`` or ``running``
-    stage: str
-    #: offsets between the positions in its inputs and their ends; None: no end is known yet
-    input_records: int | None
-    #: offsets of changelogs that are still to be replayed
-    restore_records: int
-
-
-def lag_of(owned: OwnedTask) -> TaskLag:
-    """Return the lag of a task. Called from any thread."""
-    lags = [lag for tp in owned.partitions if (lag := input_lag(owned, tp)) is not None]
-    remaining = sum(restore_lag(owned, target) for target in owned.targets)
-    return TaskLag(owned.stage.value, sum(lags) if lags else None, remaining)
-
-
-def input_lag(owned: OwnedTask, partition: TopicPartition) -> int | None:
-    """Return the lag in one input partition; None if its end is unknown."""
-    end, task = owned.ends.get(partition), owned.task_or_none
-    return None if end is None or task is None else max(0, end - task.position(partition))
-
-
-def rows_lag_of(owned: OwnedTask) -> int | None:
-    """Return how many input records the committed rows lack; None: an end is unknown."""
-    if owned.task_or_none is None or owned.stage is not Stage.RUNNING:
-        return None
-    lags = [
-        None if tp not in owned.ends else max(0, owned.ends[tp] - owned.rows_position(tp))
-        for tp in owned.partitions
-    ]
-    known = [lag for lag in lags if lag is not None]
-    return sum(known) if len(known) == len(lags) else None
-
-
-def restore_lag(owned: OwnedTask, target: StoreTarget) -> int:
-    """Return the remaining offsets of one store's restore."""
-    task = owned.task_or_none
-    position = 0 if task is None else task.state.positions.get(target.store, 0)
-    return 0 if target.is_done else max(0, target.target - position)
-
-
-class Summary:
-    """Counts what a worker has done, and describes it at most once per interval.
-
-    >>> summary = Summary(120_000.0)
-    >>> summary.records += 6_000
-    >>> summary.commits += 240
-    >>> print(summary.due(0.0, {}))
-    None
-    >>> summary.due(120_000.0, {})
-    'in the last 120 s: 6000 records processed (50.0/s), 240 commits; no tasks'
-    """
-
-    def __init__(self, interval_ms: float | None) -> None:
-        self._interval_ms = interval_ms
-        self._since_ms: float | None = None
-        self.records = 0
-        self.commits = 0
-
-    def due(self, now_ms: float, tasks: Mapping[TaskId, OwnedTask]) -> str | None:
-        """Return the description if the interval has passed since the last one."""
-        if self._since_ms is None:
-            self._since_ms = now_ms
-        passed_ms = now_ms - self._since_ms
-        if self._interval_ms is None or passed_ms < self._interval_ms:
-            return None
-        rate = self.records * 1_000 / passed_ms
-        text = (
-            f"in the last {passed_ms / 1_000:.0f} s: {self.records} records processed"
-            f" ({rate:.1f}/s), {self.commits} commits; {_described(tasks)}"
-        )
-        self._since_ms, self.records, self.commits = now_ms, 0, 0
-        return text
-
-
-def _described(tasks: Mapping[TaskId, OwnedTask]) -> str:
-    if not tasks:
-        return "no tasks"
-    stages = Counter(owned.stage.value for owned in tasks.values())
-    parts = [f"{count} {stage}" for stage, count in stages.items()]
-    lags = [lag_of(owned) for owned in tasks.values()]
-    behind = sum(lag.input_records or 0 for lag in lags)
-    text = f"tasks: {', '.join(parts)}; {behind} records behind the ends of their inputs"
-    restoring = sum(lag.restore_records for lag in lags)
-    return f"{text}, {restoring} to restore" if restoring else text
-
+from logstate.worker.summary import Summary, SummaryIntervals
+from logstate.worker.task_lag import input_lag, lag_of, restore_lag
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -155,11 +65,11 @@ class WorkerObserver:
         self,
         metrics: Metrics | None = None,
         monotonic_ms: Callable[[], float] | None = None,
-        summary_interval_ms: float | None = None,
+        summary_intervals: SummaryIntervals | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
         self._monotonic_ms = monotonic_ms
-        self._summary = Summary(summary_interval_ms)
+        self._summary = Summary(self.metrics, summary_intervals)
         self._refreshed_ms = float("-inf")
         #: task id -> task, replaced as a whole: readers see one consistent map
         self.tasks: Mapping[TaskId, OwnedTask] = {}
@@ -279,7 +189,6 @@ class WorkerObserver:
 
     def committed(self, report: CommitReport, duration_ms: float) -> None:
         """Record a committed transaction."""
-        self._summary.commits += 1
         self.metrics.counter(catalogue.COMMITS, **_WORKER).add(1)
         self.metrics.histogram(catalogue.COMMIT_LATENCY, **_WORKER).observe(duration_ms / 1000)
         for (task, store), count in report.changelog_records.items():
@@ -331,10 +240,8 @@ class WorkerObserver:
                     owned.ends.update(known_ends(owned.partitions))
                     owned.look_at_inputs(max(0.0, before_ms))
         self.refresh(tasks)
-        if self._monotonic_ms is not None:
-            summary = self._summary.due(self._refreshed_ms, tasks)
-            if summary is not None:
-                _LOGGER.info("%s", summary)
+        if self._monotonic_ms is not None and self._summary.is_due(self._refreshed_ms):
+            self._summary.log(self._refreshed_ms, [lag_of(owned) for owned in tasks.values()])
 
     def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """Update the metrics of every task now."""
@@ -371,8 +278,7 @@ class WorkerObserver:
                 self._count_up(seen, metric, total, task=name, store=store)
         for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
             total = task.processed[topic]
-            grown = self._count_up(seen, catalogue.RECORDS_CONSUMED, total, task=name, topic=topic)
-            self._summary.records += grown
+            self._count_up(seen, catalogue.RECORDS_CONSUMED, total, task=name, topic=topic)
         for target in owned.targets:
             labels = {"task": name, "store": target.store}
             remaining = restore_lag(owned, target)
@@ -443,11 +349,10 @@ class WorkerObserver:
             topics = dict.fromkeys(tp.topic for tp in task.partitions)
             _LOGGER.warning("%s", late_line(task.task_id, topics, *found))
 
-    def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> int:
-        """Add the growth of a total since the last call, and return it; a new task begins at 0."""
+    def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> None:
+        """Add the growth of a total since the last call; a new task begins at 0."""
         key = (metric.name, *labels.values())
         grown = max(0, total - seen.get(key, 0))
         if grown or seen.get(key) != total:
             seen[key] = total
             self.metrics.counter(metric, **labels).add(float(grown))
-        return grown

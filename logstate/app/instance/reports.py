@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from logstate.app.instance.health import Health
 from logstate.app.instance.states import Facts
-from logstate.worker.worker_observer import TaskLag
+from logstate.worker.task_lag import TaskLag
 
 #: a process without a report for this long hangs; it reports every second
 SILENCE_MS = 30_000.0

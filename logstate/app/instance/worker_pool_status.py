@@ -31,7 +31,8 @@ from logstate.contracts.clock import Clock
 from logstate.restore.restore import RestoreListener
 from logstate.topics.placement import places_of
 from logstate.topology.plan.plan import Topology
-from logstate.worker.worker_observer import TaskLag
+from logstate.worker.summary import SummaryIntervals
+from logstate.worker.task_lag import TaskLag
 
 _RUNNING = "running"
 
@@ -47,6 +48,8 @@ class Instance:
     restore_listener: RestoreListener | None
     #: deletes the local state; only while nothing runs
     clean_up: Callable[[], None]
+    #: of the summary of all workers in the log; None: there is none
+    summary_intervals: SummaryIntervals | None = None
 
 
 class WorkerPoolStatus:

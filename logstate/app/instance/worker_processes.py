@@ -28,6 +28,7 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.restore.restore import RestoreProgress, notify
 from logstate.restore.standby_assignor import EMPTY_GROUP, GroupView
+from logstate.worker.summary import Summary
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class WorkerProcesses(WorkerPoolStatus):
         self, instance: Instance, program: bytes, spawn: Spawn, clock: Clock, lifecycle: Lifecycle
     ) -> None:
         super().__init__(instance, clock)
+        self._summary = Summary(self.metrics, instance.summary_intervals)
         self._program = program
         self._spawn = spawn
         self._lifecycle = lifecycle
@@ -176,6 +178,8 @@ class WorkerProcesses(WorkerPoolStatus):
             self._carry_out(action)
         self._lifecycle.follow(self.facts())
         self._notify()
+        if self._summary.is_due(now):
+            self._summary.log(now, self.lags().values())
         wait_ms = supervisor.wait_ms(now)
         self._listen(_LOOK_S if wait_ms is None else min(_LOOK_S, wait_ms / 1000))
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logstate.admin.needed_acls import NeededAcl, needed_acls, patterns_read
 from logstate.cli.shared.options import BOOTSTRAP, ApplicationId, Json, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.contracts import setting_rules as rules
 from logstate.contracts.errors import check
-from logstate.topology.dsl.topology_target import load_topology
+
+if TYPE_CHECKING:
+    from logstate.admin.needed_acls import NeededAcl
 
 
 def acls(
@@ -47,6 +48,9 @@ def acls(
     Example: `logstate acls spending:topology --application-id shop --serve`. Does not contact a
     broker. Topics that match a pattern are not known here: allow Read for each.
     """
+    from logstate.admin.needed_acls import needed_acls, patterns_read
+    from logstate.topology.dsl.topology_target import load_topology
+
     check(rules.application_id("application_id", application_id))
     topology = load_topology(wanted)
     needed = needed_acls(

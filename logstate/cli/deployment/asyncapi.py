@@ -9,8 +9,6 @@ import typer
 
 from logstate.cli.shared.options import APPLICATION, Target
 from logstate.cli.shared.printing import print_text
-from logstate.topics.asyncapi import asyncapi_document
-from logstate.topology.dsl.topology_target import load_topology
 
 
 def asyncapi(
@@ -26,5 +24,8 @@ def asyncapi(
     Example: `logstate asyncapi spending:topology --title spending > asyncapi.json`. Inputs are
     received and outputs sent; internal topics are left out.
     """
+    from logstate.topics.asyncapi import asyncapi_document
+    from logstate.topology.dsl.topology_target import load_topology
+
     document = asyncapi_document(load_topology(target), title or target, api_version)
     print_text(json.dumps(document, indent=2, ensure_ascii=False))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from logstate.admin import handover as handovers
-from logstate.changelog.cut import decode_cut
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Stopped
 from logstate.cli.shared.printing import fail, print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clients import Admin, Committed, run_steps
-from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import MembersLiveError
 from logstate.contracts.records import TopicPartition
-from logstate.directory.instance_info import InstanceInfo, describe_instances
-from logstate.kafka.group_offsets import committed_offsets
-from logstate.topics.manifest_changes import Manifest
+
+if TYPE_CHECKING:
+    from logstate.directory.instance_info import InstanceInfo
+    from logstate.topics.manifest_changes import Manifest
 
 
 def handover(
@@ -31,6 +28,13 @@ def handover(
     Example: `logstate handover --application-id shop`. Ends with status 0 if no instance is
     running, otherwise with 1 and the instances.
     """
+    from rich.table import Table
+
+    from logstate.admin import handover as handovers
+    from logstate.contracts.clock import SystemClock
+    from logstate.directory.instance_info import describe_instances
+    from logstate.kafka.group_offsets import committed_offsets
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
 
     def look(admin: Admin, stored: Manifest | None) -> None:
@@ -68,6 +72,8 @@ def _inputs(admin: Admin, stored: Manifest) -> list[TopicPartition]:
 
 def _named(known: Iterable[InstanceInfo], last: Mapping[TopicPartition, Committed]) -> str:
     """Name the instances in the directory, or the writers of the last commits."""
+    from logstate.changelog.cut import decode_cut
+
     named = [
         f"instance {entry.instance} ({entry.address or 'no address'}) with tasks"
         f" {', '.join(sorted(entry.tasks)) or 'none'}"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.table import Table
 
 from logstate.cli.shared.options import (
     ApplicationId,
@@ -21,9 +20,10 @@ from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, with_manifest
 from logstate.contracts.clients import Admin, run_steps
 from logstate.contracts.compatibility import SpecChange, Verdict, worst
-from logstate.topics import preview as previews
-from logstate.topics.manifest_changes import Manifest
-from logstate.topology.dsl.topology_target import load_topology
+
+if TYPE_CHECKING:
+    from logstate.topics import preview as previews
+    from logstate.topics.manifest_changes import Manifest
 
 #: exit status of a comparison
 STATUS: Final = {Verdict.SAME: 0, Verdict.COMPATIBLE: 0, Verdict.DECISION: 3, Verdict.REFUSED: 4}
@@ -31,6 +31,8 @@ STATUS: Final = {Verdict.SAME: 0, Verdict.COMPATIBLE: 0, Verdict.DECISION: 3, Ve
 
 def print_changes(changes: Iterable[SpecChange]) -> None:
     """Print changes as a table, the worst first."""
+    from rich.table import Table
+
     found = sorted(changes, key=lambda change: -change.verdict)
     if not found:
         print_text("same: all stored data is read as before")
@@ -44,6 +46,8 @@ def print_changes(changes: Iterable[SpecChange]) -> None:
 
 def for_programs(changes: Iterable[SpecChange]) -> dict[str, Any]:
     """Return changes as data for JSON."""
+    from logstate.topics import preview as previews
+
     found = list(changes)
     return {"verdict": str(worst(found)), "changes": previews.as_plain_data(found)}
 
@@ -63,6 +67,9 @@ def plan(
     everything is the same or compatible, 3 if a decision is needed, 4 if a start would be refused.
     Nothing is changed.
     """
+    from logstate.topics import preview as previews
+    from logstate.topology.dsl.topology_target import load_topology
+
     decided = decisions(renamed, forget)
     topology = load_topology(wanted)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logstate.admin import reset as resets
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Stopped
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import (
@@ -22,8 +21,9 @@ from logstate.cli.shared.stored_state import (
 )
 from logstate.contracts.clients import Admin, Cluster, run_steps
 from logstate.contracts.errors import RestoreError
-from logstate.contracts.topic_names import offline_transactional_id
-from logstate.topics.manifest_changes import Manifest
+
+if TYPE_CHECKING:
+    from logstate.topics.manifest_changes import Manifest
 
 
 def reset(
@@ -50,6 +50,9 @@ def reset(
     while an instance is running. After a crash during a reset the application does not start until
     the reset is run again.
     """
+    from logstate.admin import reset as resets
+    from logstate.contracts.topic_names import offline_transactional_id
+
     begin = target(to)
 
     def carry_out(admin: Admin, stored: Manifest | None) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from logstate.admin import reshard as resharding
 from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Stopped, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import client_settings, pair, target
-from logstate.topology.dsl.topology_target import load_topology
+
+if TYPE_CHECKING:
+    from logstate.admin import reshard as resharding
 
 
 def reshard(
@@ -48,6 +49,9 @@ def reshard(
     while an instance is running. After an interruption, run it again: before the handover nothing
     has changed; after it, only old topics are left to delete.
     """
+    from logstate.admin import reshard as resharding
+    from logstate.topology.dsl.topology_target import load_topology
+
     settings = client_settings(command_config)
     if give_up:
         resharding.abandon(application_id=application_id, bootstrap=bootstrap, config=settings)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
 from logstate.cli.deployment.plan import STATUS
 from logstate.cli.shared.options import (
@@ -24,13 +23,11 @@ from logstate.contracts import setting_rules as rules
 from logstate.contracts.clients import Admin, NewTopic, TopicDescription, run_steps
 from logstate.contracts.compatibility import Verdict, worst
 from logstate.contracts.errors import UpgradeError, check
-from logstate.directory.directory_link import DirectoryTopic
-from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.manifest import external_topics_of
-from logstate.topics.manifest_changes import Manifest
-from logstate.topics.required_topics import RequiredTopic, RequiredTopics, topics_ahead
-from logstate.topology.dsl.topology_target import load_topology
-from logstate.topology.plan.plan import Topology
+
+if TYPE_CHECKING:
+    from logstate.topics.manifest_changes import Manifest
+    from logstate.topics.required_topics import RequiredTopic, RequiredTopics
+    from logstate.topology.plan.plan import Topology
 
 #: exit status if a start would be refused, as of comparisons
 REFUSED = STATUS[Verdict.REFUSED]
@@ -84,6 +81,10 @@ def create(
     internal topics. Existing topics are compared and never changed. Ends with status 4, and creates
     nothing, if a start would be refused; with 3 if a decision about stored state is needed.
     """
+    from logstate.directory.directory_link import DirectoryTopic
+    from logstate.topics.required_topics import RequiredTopic, topics_ahead
+    from logstate.topology.dsl.topology_target import load_topology
+
     check(rules.application_id("application_id", application_id))
     overrides = dict(map(pair, config or ()))
     decided = decisions(renamed, forget)
@@ -115,17 +116,24 @@ def create(
         print_text(f"logstate: {error}", is_error=True)
         raise typer.Exit(STATUS[worst(error.changes)] or REFUSED) from None
     is_done = not dry_run and not found.is_refused
+    _show(application_id, found, is_done=is_done, as_json=as_json)
+    raise typer.Exit(REFUSED if found.is_refused else 0)
+
+
+def _show(application_id: str, found: RequiredTopics, *, is_done: bool, as_json: bool) -> None:
     if as_json:
         print_json({"application_id": application_id, **_as_plain_data(found, is_done=is_done)})
     else:
         _print(found, is_done=is_done)
-    raise typer.Exit(REFUSED if found.is_refused else 0)
 
 
 def _external(
     admin: Admin, topology: Topology, partitions: int | None, replication_factor: int
 ) -> list[NewTopic]:
     """Return the missing topics that the topology reads and writes."""
+    from logstate.topics.bound_plan import BoundPlan
+    from logstate.topics.manifest import external_topics_of
+
     names = dict(external_topics_of(BoundPlan("", topology, {})))
     existing = admin.describe_topics(sorted(names))
     inputs = {ref.name for sub in topology.sub_topologies for ref in sub.source_topics}
@@ -188,6 +196,8 @@ def _as_plain_data(found: RequiredTopics, *, is_done: bool) -> dict[str, Any]:
 
 
 def _print(found: RequiredTopics, *, is_done: bool) -> None:
+    from rich.table import Table
+
     table = Table("topic", "partitions", "replication", "configuration", "", show_lines=True)
     for one in found.topics:
         topic = one.topic

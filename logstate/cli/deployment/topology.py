@@ -13,8 +13,6 @@ from logstate.cli.deployment.plan import STATUS, for_programs, print_changes
 from logstate.cli.shared.options import Json, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.contracts.compatibility import worst
-from logstate.topics.preview import difference
-from logstate.topology.dsl.topology_target import load_topology
 
 
 class PictureFormat(StrEnum):
@@ -51,6 +49,8 @@ def show(
 
     Example: `logstate topology spending:topology --format mermaid`.
     """
+    from logstate.topology.dsl.topology_target import load_topology
+
     found = load_topology(target)
     if as_json:
         print_json(asdict(found.description()))
@@ -66,6 +66,9 @@ def diff(before: Target, after: Target, as_json: Json = False) -> None:
     Example: `logstate topology diff old:topology new:topology`. Ends with the status of `logstate
     plan`, which also compares with the stored state.
     """
+    from logstate.topics.preview import difference
+    from logstate.topology.dsl.topology_target import load_topology
+
     changes = difference(load_topology(before), load_topology(after))
     if as_json:
         print_json(for_programs(changes))

@@ -10,21 +10,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from logstate.cli.diagnosis import findings
-from logstate.cli.diagnosis.doctor_spark import placed_keys, spark_facts
-from logstate.cli.diagnosis.findings import Finding, Level
 from logstate.cli.shared.options import APPLICATION, BOOTSTRAP, CommandConfig, Json
 from logstate.cli.shared.printing import print_json, print_table
 from logstate.cli.shared.stored_state import client_settings
 from logstate.contracts.errors import BrokerError, ConfigError
-from logstate.kafka.broker_facts import broker_facts, clock_skew
-from logstate.kafka.extension import extension_state
-from logstate.local_broker.java import find_java
+
+if TYPE_CHECKING:
+    from logstate.cli.diagnosis.findings import Finding
 
 #: packages that every application needs, with their minimum versions
 _NEEDED = {
@@ -73,6 +69,11 @@ def doctor(
     a remedy. Ends with status 1 if something would stop an application; warnings and notes do not
     count. Changes nothing without --write.
     """
+    from rich.table import Table
+
+    from logstate.cli.diagnosis.doctor_spark import placed_keys, spark_facts
+    from logstate.cli.diagnosis.findings import Level
+
     if area not in (None, "spark"):
         raise ConfigError(f"logstate doctor {area!r}: unknown area; use `logstate doctor spark`")
     found = [*_packages(), *_machine(state_dir)]
@@ -94,6 +95,11 @@ def doctor(
 
 
 def _packages() -> Iterator[Finding]:
+    from logstate.cli.diagnosis import findings
+    from logstate.cli.diagnosis.findings import Finding, Level
+    from logstate.kafka.extension import extension_state
+    from logstate.local_broker.java import find_java
+
     yield Finding("python", Level.OK, sys.version.split()[0])
     yield Finding("logstate", Level.OK, version("logstate"))
     for name, least in _NEEDED.items():
@@ -116,6 +122,9 @@ def _packages() -> Iterator[Finding]:
 
 
 def _machine(state_dir: Path | None) -> Iterator[Finding]:
+    from logstate.cli.diagnosis import findings
+    from logstate.cli.diagnosis.findings import Finding, Level
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield findings.open_files(None if soft == resource.RLIM_INFINITY else soft)
     if state_dir is None:
@@ -142,6 +151,10 @@ def _nearest(path: Path) -> Path:
 
 
 def _brokers(settings: Mapping[str, str], *, write: bool) -> Iterator[Finding]:
+    from logstate.cli.diagnosis import findings
+    from logstate.cli.diagnosis.findings import Finding, Level
+    from logstate.kafka.broker_facts import broker_facts, clock_skew
+
     try:
         yield from findings.brokers(broker_facts(settings))
     except BrokerError as error:

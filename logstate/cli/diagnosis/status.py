@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clients import Admin, run_steps
-from logstate.contracts.clock import SystemClock
-from logstate.directory.instance_info import InstanceInfo, TaskInfo, describe_instances, tasks_of
-from logstate.kafka.group_offsets import committed_offsets
-from logstate.topics.committed_lag import CommittedLag, committed_lags
-from logstate.topics.manifest_changes import Manifest
+
+if TYPE_CHECKING:
+    from logstate.directory.instance_info import InstanceInfo, TaskInfo
+    from logstate.topics.committed_lag import CommittedLag
+    from logstate.topics.manifest_changes import Manifest
 
 #: exit status if a task does not run, an instance is silent, or no instance announces itself
 NOT_ALL_RUNS = 5
@@ -36,6 +35,11 @@ def status(
     of the committed offsets. Takes one to five seconds; nothing is changed. Ends with status 5 if a
     task does not run, an instance is silent, or none is listed.
     """
+    from logstate.contracts.clock import SystemClock
+    from logstate.directory.instance_info import describe_instances, tasks_of
+    from logstate.kafka.group_offsets import committed_offsets
+    from logstate.topics.committed_lag import committed_lags
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)
     cluster = cluster_of(bootstrap, command_config)
@@ -67,6 +71,11 @@ def lag(
     transaction markers, so the lag of the application's own topics may stay at 1 or 2 with nothing
     left to read. It need not run; nothing is changed.
     """
+    from rich.table import Table
+
+    from logstate.kafka.group_offsets import committed_offsets
+    from logstate.topics.committed_lag import committed_lags
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)
 
@@ -118,6 +127,8 @@ def as_plain_data(
 def _print(
     seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo], behind: Sequence[CommittedLag]
 ) -> None:
+    from rich.table import Table
+
     if seen:
         table = Table("instance", "address", "", "workers", "rack", "version", "tasks")
         for entry, is_alive in seen:
@@ -134,6 +145,8 @@ def _print(
 
 
 def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
+    from rich.table import Table
+
     table = Table("task", "stage", "instance", "behind", "to restore", "standbys", "remark")
     for one in tasks:
         lag = "" if one.lag is None else f"{one.lag:,}"

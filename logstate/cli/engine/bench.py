@@ -7,28 +7,20 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from logstate.cli.engine.broker_bench import BenchTarget, bench_on_brokers
 from logstate.cli.shared.options import CommandConfig, Json, Target
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import client_settings
 from logstate.contracts.errors import ConfigError, RecordError
 from logstate.contracts.records import ProducedRecord
-from logstate.generated.records import (
-    GeneratedInput,
-    generated_records,
-    given_records,
-    topics_read,
-)
-from logstate.local_broker.broker import LocalBroker
-from logstate.testing.benched_alone import Bench, Benched
-from logstate.topology.dsl.topology_target import load_attribute, load_topology
-from logstate.topology.plan.pattern_topics import with_matching_topics
-from logstate.topology.plan.plan import Topology
-from logstate.worker.gc_tuner import gc_tuner
+
+if TYPE_CHECKING:
+    from logstate.generated.records import GeneratedInput
+    from logstate.testing.benched_alone import Benched
+    from logstate.topology.plan.plan import Topology
 
 
 class _Wanted(NamedTuple):
@@ -79,6 +71,12 @@ def bench(
     stores. With --broker or --bootstrap: a whole application, exactly once, from its first record
     to its last.
     """
+    from logstate.cli.engine.broker_bench import BenchTarget, bench_on_brokers
+    from logstate.generated.records import topics_read
+    from logstate.local_broker.broker import LocalBroker
+    from logstate.topology.dsl.topology_target import load_attribute, load_topology
+    from logstate.topology.plan.pattern_topics import with_matching_topics
+
     if broker and bootstrap is not None:
         raise ConfigError("--broker starts a broker; leave out --bootstrap or --broker")
     fed = _Wanted(records, keys, seed, rate, None if inputs is None else load_attribute(inputs))
@@ -105,6 +103,10 @@ def bench(
 
 
 def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wanted) -> Benched:
+    from logstate.generated.records import topics_read
+    from logstate.testing.benched_alone import Bench
+    from logstate.worker.gc_tuner import gc_tuner
+
     read = topics_read(topology)
     everywhere = {ref.name for sub in topology.global_sub_topologies for ref in sub.source_topics}
     rows = [one for one in _fed(read, fed) if one.topic in everywhere] if everywhere else []
@@ -117,6 +119,8 @@ def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wante
 
 
 def _fed(read: list[GeneratedInput], fed: _Wanted) -> Iterator[ProducedRecord]:
+    from logstate.generated.records import generated_records, given_records
+
     if fed.inputs is not None:
         return given_records(read, fed.inputs(), fed.records, per_second=fed.rate)
     return generated_records(read, fed.records, keys=fed.keys, seed=fed.seed, per_second=fed.rate)

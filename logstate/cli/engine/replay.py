@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import pdb  # noqa: T100  for --pdb
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logstate.cli.engine.replayed_task import Failure, ReplayedTask, position_of
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Target
 from logstate.cli.shared.printing import print_json, print_text
-from logstate.cli.shared.stored_logs import stored_by
 from logstate.cli.shared.stored_state import client_settings, cluster_of, pair
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.topology.dsl.topology_target import load_attribute, load_topology
+
+if TYPE_CHECKING:
+    from logstate.cli.engine.replayed_task import Failure
+    from logstate.task.error_handlers import ErrorHandlers
 
 #: exit status if a record fails
 FAILED = 7
@@ -56,6 +55,12 @@ def replay(
     newest commit, such as that of a dead letter, is run alone with --offset, on the current state.
     The exit status is 7 if a record fails, 0 if none does.
     """
+    import pdb  # noqa: T100  for --pdb
+
+    from logstate.cli.engine.replayed_task import ReplayedTask
+    from logstate.cli.shared.stored_logs import stored_by
+    from logstate.topology.dsl.topology_target import load_topology
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     topology = load_topology(wanted)
     stored = stored_by(settings, application_id)
@@ -88,6 +93,8 @@ def replay(
 
 
 def _plain(count: int, failure: Failure | None) -> dict[str, object]:
+    from logstate.cli.engine.replayed_task import position_of
+
     if failure is None:
         return {"processed": count, "failure": None}
     record = failure.record
@@ -106,6 +113,8 @@ def _plain(count: int, failure: Failure | None) -> dict[str, object]:
 
 
 def _print(count: int, passed_over: list[str], failure: Failure | None) -> None:
+    from logstate.cli.engine.replayed_task import position_of
+
     print_text(f"{count} records were processed")
     if passed_over:
         print_text(f"skipped by error handlers: {', '.join(passed_over)}")
@@ -122,6 +131,9 @@ def _print(count: int, passed_over: list[str], failure: Failure | None) -> None:
 
 
 def _handlers(target: str | None) -> ErrorHandlers:
+    from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+    from logstate.topology.dsl.topology_target import load_attribute
+
     found = None if target is None else load_attribute(target)
     if found is None:
         return FAIL_ALWAYS

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from logstate.app.application import Application
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Target
 from logstate.cli.shared.stored_state import client_settings
 
@@ -37,6 +36,8 @@ def run(
     other settings have their defaults: a service that needs other settings, or error handlers,
     creates an Application itself.
     """
+    from logstate.app.application import Application
+
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("logstate").setLevel(logging.INFO)
     Application(

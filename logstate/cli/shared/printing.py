@@ -13,11 +13,11 @@ import json
 import math
 import re
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table
 
 #: the width of tables in a pipe or a file
 _WIDTH = 160
@@ -56,12 +56,16 @@ class _Printable:
         self._table = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
         for text, style, control in console.render(self._table, options):
             yield Segment(text if text == "\n" else printable(text), style, control)
 
 
 def print_table(table: Table) -> None:
     """Print a table, as wide as the terminal."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else _WIDTH
     Console(width=width).print(_Printable(table), markup=False)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-import msgspec
-
 from logstate.cli.shared.printing import finite, json_text, printable
 
 
 def in_words(value: Any) -> str:
     """Return a value in one line: text without quotes, everything else as JSON."""
+    import msgspec
+
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):

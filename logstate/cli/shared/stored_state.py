@@ -5,19 +5,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from logstate.admin.reset import At, Target, internal_topics
-from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clients import Admin, Cluster
-from logstate.contracts.clock import SystemClock
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.topic_names import conflicting_topics
-from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.log_reader import check_answered
-from logstate.topics.manifest_changes import Manifest
-from logstate.topics.manifest_log import newest_manifest
+
+if TYPE_CHECKING:
+    from logstate.admin.reset import Target
+    from logstate.kafka.cluster import KafkaCluster
+    from logstate.topics.manifest_changes import Manifest
 
 T = TypeVar("T")
 
@@ -39,6 +36,9 @@ def with_manifest(
 
 def manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest | None:
     """Return the manifest that was written last, or None; raises RestoreError."""
+    from logstate.contracts.clock import SystemClock
+    from logstate.topics.manifest_log import newest_manifest
+
     return newest_manifest(application_id, cluster, admin, SystemClock())
 
 
@@ -53,6 +53,9 @@ def topics_of_other_applications(
     ``shop-eu-total-changelog`` may belong to ``shop`` or to ``shop-eu``. ``manifest_of`` reads the
     manifest of an application, and is called only for ids that such a topic can have.
     """
+    from logstate.admin.reset import internal_topics
+    from logstate.contracts.topic_names import conflicting_topics
+
     wanted = set(topics)
     found: dict[str, str] = {}
     for other in sorted(conflicting_topics(application_id, admin.topic_names())):
@@ -65,6 +68,9 @@ def topics_of_other_applications(
 
 def cluster_of(bootstrap: str, command_config: Path | None) -> KafkaCluster:
     """Return clients with the settings of a ``name=value`` file; raises if no broker answers."""
+    from logstate.kafka.cluster import KafkaCluster
+    from logstate.kafka.log_reader import check_answered
+
     settings = client_settings(command_config)
     check_answered({"bootstrap.servers": bootstrap, **settings})
     return KafkaCluster(bootstrap, settings, client_id="logstate")
@@ -103,6 +109,8 @@ def decisions(renamed: Iterable[str] | None, forget: Iterable[str] | None) -> Mi
 
 def target(text: str) -> Target:
     """Parse where inputs begin: ``earliest``, ``latest``, an offset, or a time (default: local)."""
+    from logstate.admin.reset import At
+
     if text == "earliest":
         return "earliest"
     if text == "latest":
@@ -124,6 +132,8 @@ def task_directories(state_dir: Path | None, application_id: str) -> list[str]:
 
     Raises ConfigError for a state directory that the application has never used.
     """
+    from logstate.changelog.directory import StateDirectory
+
     if state_dir is None:
         return []
     if not (state_dir / application_id).is_dir():
@@ -139,6 +149,8 @@ def task_directories(state_dir: Path | None, application_id: str) -> list[str]:
 
 def delete_local_state(state_dir: Path | None, application_id: str) -> None:
     """Delete them. Raises StateDirectoryError if an instance uses them."""
+    from logstate.changelog.directory import StateDirectory
+
     if state_dir is None or not (state_dir / application_id).is_dir():
         return
     with StateDirectory(state_dir, application_id) as directory:

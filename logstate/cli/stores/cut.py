@@ -6,24 +6,19 @@ import datetime
 import json
 import re
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from logstate.changelog.cuts.latest_cut import newest_cut
-from logstate.changelog.cuts.named_cut import NamedCut
-from logstate.changelog.cuts.named_cuts import (
-    create_cut,
-    delete_cut,
-    find_cut,
-    incomplete_cuts,
-    list_cuts,
-)
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings
 from logstate.contracts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from logstate.changelog.cuts.named_cut import NamedCut
 
 Name = Annotated[str, typer.Argument(help="Of the cut: letters, digits, - and _.")]
 
@@ -70,6 +65,8 @@ def create(
     running, and does not wait. The copies are as large as the changelogs. Expired cuts are deleted
     first. Spark reads it with the option cut (docs/spark.md).
     """
+    from logstate.changelog.cuts.named_cuts import create_cut
+
     made = create_cut(
         bootstrap,
         application_id,
@@ -93,6 +90,8 @@ def list_(
 
     Example: `logstate cut list --application-id shop`.
     """
+    from logstate.changelog.cuts.named_cuts import incomplete_cuts, list_cuts
+
     kafka = client_settings(command_config)
     cuts = list_cuts(bootstrap, application_id, kafka=kafka)
     incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
@@ -117,6 +116,9 @@ def show(
 
     Example: `logstate cut show noon --application-id shop`.
     """
+    from logstate.changelog.cuts.latest_cut import newest_cut
+    from logstate.changelog.cuts.named_cuts import find_cut
+
     config = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     if name == "latest-commit":
         print_text(newest_cut(config, application_id))
@@ -135,6 +137,8 @@ def delete(
 
     Example: `logstate cut delete noon --application-id shop`.
     """
+    from logstate.changelog.cuts.named_cuts import delete_cut
+
     delete_cut(bootstrap, application_id, name, kafka=client_settings(command_config))
     print_text(f"cut {name} of {application_id} is deleted")
 
@@ -168,6 +172,8 @@ def duration(text: str) -> datetime.timedelta:
 
 
 def _show(found: NamedCut, *, as_json: bool) -> None:
+    from rich.table import Table
+
     if as_json:
         print_json(json.loads(found.to_json()))
         return
@@ -183,6 +189,8 @@ def _show(found: NamedCut, *, as_json: bool) -> None:
 
 
 def _table(cuts: list[NamedCut], incomplete: list[str]) -> Table:
+    from rich.table import Table
+
     table = Table("cut", "taken", "kept until", "stores", "records")
     for one in cuts:
         taken, stores = _date(one.cut.taken_at_ms), ", ".join(one.stores)

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from logstate.changelog.reading.options import LATEST_COMMIT
-from logstate.changelog.reading.store_read import read
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import client_settings
@@ -19,7 +17,7 @@ def export(
     store: Annotated[str, typer.Argument(help="A store of it; `logstate stores` lists them.")],
     to: Annotated[Path, typer.Option(help="FILE.parquet, or a directory: a file per partition.")],
     bootstrap: Bootstrap,
-    cut: Annotated[str, typer.Option(help="Or `latest`, or the text of a cut.")] = LATEST_COMMIT,
+    cut: Annotated[str, typer.Option(help="Or `latest`, or the text of a cut.")] = "latest-commit",
     registry: Registry = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
@@ -30,11 +28,12 @@ def export(
     the application need not run, and is not changed. Existing output is replaced only when
     everything is written. Each file contains its cut, as `logstate.cut` in its metadata.
     """
+    from logstate.changelog.reading.parquet_export import write_parquet
+    from logstate.changelog.reading.store_read import read
+
     options: dict[str, Any] = {} if registry is None else {"schemaRegistry": registry}
     kafka = client_settings(command_config)
     table = read(application_id, store, bootstrap=bootstrap, cut=cut, kafka=kafka, **options)
-    from logstate.changelog.reading.parquet_export import write_parquet
-
     files = write_parquet(table, to)
     rows = sum(files.values())
     if as_json:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.shown_records import date_of, in_words, window_in_words
-from logstate.cli.shared.stored_logs import (
-    LogAtCut,
-    Stored,
-    logs_at_cut,
-    rows_of_key,
-    stored_by,
-    stored_log,
-)
 from logstate.cli.shared.stored_state import client_settings, registry_settings
-from logstate.contracts.partitioner import partition_of
-from logstate.serdes.described_keys import LookupKey, lookup_key
-from logstate.topics.displayed_records import DisplayedRecord, RecordReader, StoredLog
+
+if TYPE_CHECKING:
+    from logstate.cli.shared.stored_logs import LogAtCut, Stored
+    from logstate.serdes.described_keys import LookupKey
+    from logstate.topics.displayed_records import DisplayedRecord, RecordReader, StoredLog
 
 #: exit status if the store has no row for the key
 NO_ROW = 6
@@ -48,6 +41,10 @@ def get(
     it, if the key's is known), so it takes as long as that is large. The application need not run;
     nothing is changed. Ends with status 6 if the store has no row for the key.
     """
+    from logstate.cli.shared.stored_logs import stored_by, stored_log
+    from logstate.serdes.described_keys import lookup_key
+    from logstate.topics.displayed_records import RecordReader
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     stored = stored_by(settings, application_id)
     log = stored_log(settings, stored, store)
@@ -73,6 +70,8 @@ def _rows(
     reader: RecordReader,
 ) -> list[DisplayedRecord]:
     """Return the rows of the first partition that has the key: a key is in only one."""
+    from logstate.cli.shared.stored_logs import logs_at_cut, rows_of_key
+
     for at in _in_likely_order(logs_at_cut(settings, stored, log), wanted.data):
         found = [reader.shown(one) for one in rows_of_key(settings, log, at, wanted.is_it)]
         if found:
@@ -82,6 +81,8 @@ def _rows(
 
 def _in_likely_order(logs: list[LogAtCut], data: bytes | None) -> list[LogAtCut]:
     """Sort the partition of Kafka's partitioner first; an application may have another one."""
+    from logstate.contracts.partitioner import partition_of
+
     if data is None:
         return logs
     likely = partition_of(data, len(logs))
@@ -89,6 +90,8 @@ def _in_likely_order(logs: list[LogAtCut], data: bytes | None) -> list[LogAtCut]
 
 
 def _print(rows: list[DisplayedRecord]) -> None:
+    from rich.table import Table
+
     has_windows = rows[0].window is not None
     table = Table("key", *(["window"] if has_windows else []), "value", "time")
     for one in rows:

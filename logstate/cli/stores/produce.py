@@ -6,9 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from logstate.cli.shared.options import (
@@ -20,13 +19,13 @@ from logstate.cli.shared.options import (
     Registry,
 )
 from logstate.cli.shared.printing import print_json, print_text
-from logstate.cli.shared.stored_logs import Settings
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
-from logstate.cli.shared.topic_formats import typed_topic
 from logstate.contracts.errors import UNDECODABLE, ConfigError, TopicError
 from logstate.contracts.records import ProducedRecord
-from logstate.kafka.log_reader import log_topics
-from logstate.serdes.typed_values import TypedValues
+
+if TYPE_CHECKING:
+    from logstate.cli.shared.stored_logs import Settings
+    from logstate.serdes.typed_values import TypedValues
 
 _BATCH = 1_000
 #: fields of a line that are written, and those that `logstate consume` prints in addition
@@ -62,6 +61,8 @@ def produce(
     Kafka's default partitioner. A null value deletes the key's row of a table. All records are
     checked before the first is written.
     """
+    from logstate.cli.shared.topic_formats import typed_topic
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     partitions = _partitions(settings, topic)
     encoders = typed_topic(settings, topic, topology, application_id, registry_settings(registry))
@@ -88,6 +89,8 @@ def produce(
 
 
 def _partitions(settings: Settings, topic: str) -> int:
+    from logstate.kafka.log_reader import log_topics
+
     try:
         return log_topics(settings, [topic])[topic].partitions
     except TopicError as error:
@@ -115,6 +118,8 @@ def _of_file(
 def _of_line(
     line: str, topic: str, partitions: int, encoders: tuple[TypedValues, TypedValues]
 ) -> ProducedRecord:
+    import msgspec
+
     try:
         found = msgspec.json.decode(line)
     except UNDECODABLE as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.cli.shared.printing import fail, print_json, print_table
 from logstate.cli.shared.stored_state import with_manifest
 from logstate.contracts.clients import Admin
-from logstate.topics.manifest_changes import Entry, Manifest
+
+if TYPE_CHECKING:
+    from logstate.topics.manifest_changes import Entry, Manifest
 
 
 def stores(
@@ -24,6 +24,7 @@ def stores(
     Example: `logstate stores --application-id shop`. It need not run; nothing is changed. Spark
     reads their contents (docs/spark.md).
     """
+    from rich.table import Table
 
     def look(_: Admin, stored: Manifest | None) -> None:
         if stored is None:

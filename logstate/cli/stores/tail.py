@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,21 +22,15 @@ from logstate.cli.shared.options import (
 )
 from logstate.cli.shared.printing import fail, print_json, print_text
 from logstate.cli.shared.shown_records import date_of, in_words, window_in_words
-from logstate.cli.shared.stored_logs import Stored, stored_by, stored_log, suggestion
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
 from logstate.cli.shared.time_limit import time_limit
-from logstate.cli.shared.topic_formats import serdes_in
 from logstate.contracts.clients import LogConsumer
 from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.kafka.log_reader import log_bounds, log_topics, read_partition
-from logstate.topics.displayed_records import (
-    DisplayedRecord,
-    RecordReader,
-    newest_records,
-    place_in_time,
-    reader_of_topic,
-)
+
+if TYPE_CHECKING:
+    from logstate.cli.shared.stored_logs import Stored
+    from logstate.topics.displayed_records import DisplayedRecord, RecordReader
 
 #: number of records without --limit and --from-beginning
 _LIMIT = 10
@@ -80,6 +74,9 @@ def tail(
     decoded as declared. The formats of other topics are guessed, and marked as guessed. Bytes that
     cannot be decoded are printed raw. With --json, a line for each record.
     """
+    from logstate.kafka.log_reader import log_bounds
+    from logstate.topics.displayed_records import newest_records
+
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     wanted = _wanted(settings, name, application_id, topology, registry_settings(registry))
     show = _as_json if as_json else _as_text
@@ -128,6 +125,8 @@ def consume(
     spending`. Formats are those of `logstate tail`. Ends with status 1 if --max records have not
     arrived within --timeout. `logstate produce --file` reads the lines.
     """
+    from logstate.kafka.log_reader import log_bounds
+
     end_s = None if timeout is None else time.monotonic() + timeout
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     limit_s = threading.TIMEOUT_MAX if timeout is None else timeout
@@ -154,6 +153,10 @@ def _wanted(
     target: str | None,
     registry: Mapping[str, str],
 ) -> _Wanted:
+    from logstate.cli.shared.stored_logs import stored_by, stored_log
+    from logstate.cli.shared.topic_formats import serdes_in
+    from logstate.topics.displayed_records import RecordReader
+
     if target is not None:
         found = serdes_in(target, name)
         formats = RecordReader(None, found.key.describe(), found.value.describe(), registry)
@@ -175,6 +178,9 @@ def _wanted(
 def _topic_of(
     settings: Settings, name: str, stored: Stored, registry: Mapping[str, str]
 ) -> _Wanted:
+    from logstate.cli.shared.stored_logs import suggestion
+    from logstate.topics.displayed_records import reader_of_topic
+
     stores, between = stored.manifest["stores"], stored.manifest.get("topics", {})
     written: Mapping[str, Any] = stored.manifest.get("formats", {})
     known = {*stores, *between, *written, *stored.manifest.get("inputs", ())}
@@ -188,6 +194,8 @@ def _topic_of(
 
 
 def _partitions(settings: Settings, topic: str, hint: str) -> int:
+    from logstate.kafka.log_reader import log_topics
+
     try:
         return log_topics(settings, [topic])[topic].partitions
     except TopicError as error:
@@ -200,6 +208,8 @@ def _partitions(settings: Settings, topic: str, hint: str) -> int:
 def _read(
     settings: Settings, partition: TopicPartition, start: int, end: int
 ) -> Iterator[FetchedRecord]:
+    from logstate.kafka.log_reader import read_partition
+
     batches = read_partition(settings, partition, start=start, end=end, may_skip=True)
     return itertools.chain.from_iterable(batches)
 
@@ -213,6 +223,8 @@ def _read_all(
 
 def _merged(parts: Iterable[Iterator[FetchedRecord]]) -> Iterator[FetchedRecord]:
     """Merge the partitions by time, as far as each is in the order of its times."""
+    from logstate.topics.displayed_records import place_in_time
+
     return heapq.merge(*parts, key=place_in_time)
 
 

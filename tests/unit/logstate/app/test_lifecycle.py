@@ -23,7 +23,7 @@ from logstate.contracts.errors import (
 from logstate.restore.restore import RestoreProgress
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
-from logstate.worker.worker_observer import TaskLag
+from logstate.worker.task_lag import TaskLag
 from tests.patience import PATIENCE_S, until
 from tests.unhurried import unhurried
 from tests.unit.logstate.flows import counted

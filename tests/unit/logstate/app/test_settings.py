@@ -128,6 +128,11 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"replication_factor": 0}, "replication_factor must be from 1 to 32767, or -1"),
         ({"replication_factor": True}, "replication_factor must be a whole number"),
         ({"static_membership": "no"}, "static_membership must be True or False; got 'no'"),
+        (
+            {"log_summary_interval": timedelta(0)},
+            "log_summary_interval must be 'growing', a timedelta above 0, or None; got",
+        ),
+        ({"log_summary_interval": 120}, r"got 120 \(int\). Write timedelta\(minutes=...\)"),
         ({"slot": -1}, "slot must be at least 0; got -1"),
         ({"slot": "x"}, "slot must be a whole number, at least 0; got 'x'"),
         ({"workers": True}, "workers must be a whole number"),

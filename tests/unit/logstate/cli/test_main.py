@@ -67,12 +67,10 @@ def test_the_version_and_the_help_import_neither_the_engine_nor_its_libraries() 
     assert not imported(["--help"]) & (HEAVY - {"rich", "pydantic"})  # typer's own
 
 
-@pytest.mark.parametrize("line", ["logstate ", "logstate sta", "logstate --ver"])
-def test_the_completion_of_a_command_imports_neither_the_engine_nor_its_libraries(
-    line: str,
-) -> None:
-    words = {"COMP_WORDS": line, "COMP_CWORD": "1", "_LOGSTATE_COMPLETE": "complete_bash"}
-    assert not imported([], **words) & (HEAVY - {"pydantic"})  # typer validates with it
+def completing(line: str) -> dict[str, str]:
+    """The environment in which bash asks for the completions of a line."""
+    words = str(len(line.split(" ")) - 1)
+    return {"COMP_WORDS": line, "COMP_CWORD": words, "_LOGSTATE_COMPLETE": "complete_bash"}
 
 
 def functions() -> dict[str, Any]:
@@ -86,6 +84,39 @@ def functions() -> dict[str, Any]:
         else:
             found[name] = loaded
     return found
+
+
+@pytest.mark.parametrize("line", ["", "sta", "--ver", "run m:a --guarantee ", "get spent ada --"])
+def test_a_completion_imports_neither_the_engine_nor_its_libraries(line: str) -> None:
+    assert not imported([], **completing(f"logstate {line}")) & HEAVY
+
+
+def test_the_options_of_no_command_need_the_engine_or_its_libraries() -> None:
+    """The modules of all commands together, as one process imports them faster than many."""
+    program = (
+        "import sys\n"
+        "from logstate.cli.main import COMMANDS, _built\n"
+        "for name in COMMANDS:\n"
+        "    _built(name)\n"
+        "print(*sys.modules)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not set(answer.stdout.split()) & HEAVY
+
+
+@pytest.mark.parametrize("words", functions())
+def test_a_completion_has_every_option_of_the_command(words: str) -> None:
+    answer = CliRunner().invoke(
+        app, [], env=completing(f"logstate {words} --"), prog_name="logstate"
+    )
+    helped = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "200"}).output
+    options, completed = set(re.findall(r"--[a-z-]+", helped)), set(answer.output.split())
+    assert options >= completed >= {"--help"}
+    for name in inspect.signature(functions()[words]).parameters:
+        option = f"--{name.replace('_', '-')}"
+        assert option not in options or option in completed
 
 
 @pytest.mark.parametrize("words", [name for name in functions() if not name.startswith("broker ")])

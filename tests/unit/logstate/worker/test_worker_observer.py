@@ -14,6 +14,7 @@ from logstate.contracts.drops import DropReason
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology import StreamsBuilder
+from logstate.worker.summary import SummaryIntervals
 from logstate.worker.worker_observer import WorkerObserver
 from tests.patience import PATIENCE_S
 from tests.unit.logstate.task.task_bench import TaskBench
@@ -331,7 +332,10 @@ def test_a_summary_is_logged_once_per_interval(
     watched: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    observer = WorkerObserver(monotonic_ms=watched.clock.monotonic_ms, summary_interval_ms=10_000)
+    observer = WorkerObserver(
+        monotonic_ms=watched.clock.monotonic_ms,
+        summary_intervals=SummaryIntervals(10_000.0, 10_000.0),
+    )
     tasks = {watched.owned.task_id: watched.owned}
     for stage in (Stage.RESTORING, Stage.STARTING, Stage.RUNNING):
         watched.owned.move_to(stage)

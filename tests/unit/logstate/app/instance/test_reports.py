@@ -21,7 +21,7 @@ from logstate.app.instance.reports import (
     tasks_of,
 )
 from logstate.app.instance.states import Facts
-from logstate.worker.worker_observer import TaskLag
+from logstate.worker.task_lag import TaskLag
 
 OK = Health(True, "fine")
 

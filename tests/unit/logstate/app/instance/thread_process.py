@@ -105,7 +105,10 @@ class ThreadProcess:
 
     def _new_worker(self, order: StartCommand, lifecycle: Lifecycle, listener: Any) -> LocalWorker:
         settings = replace(
-            self._settings, slot=order.number, uncaught_exception_handler="stop_instance"
+            self._settings,
+            slot=order.number,
+            uncaught_exception_handler="stop_instance",
+            log_summary_interval=None,
         )
         clock = SystemClock()
         return LocalWorker(settings, self._path, self._cluster, clock, lifecycle, listener)
@@ -135,6 +138,7 @@ class Rig:
             self.settings.uncaught_exception_handler,
             self.restored.append,
             lambda: None,
+            self.settings.summary_intervals,
         )
 
         def spawn(number: int) -> ThreadProcess:
