@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +28,14 @@ def built_wheel(folder: Path) -> Path:
     pip(*command, str(source))
     (built,) = target.glob("logstate-*.whl")
     return built
+
+
+def installed(wheel: Path, home: Path) -> Path:
+    """Create an environment that has the wheel and none of its dependencies; return its Python."""
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    pip("--python", str(python), "install", "--quiet", "--no-deps", str(wheel))
+    return python
 
 
 def pip(*arguments: str, timeout: int = 500) -> None:

@@ -1,8 +1,8 @@
 """The pages of the documentation as data: their blocks of code, links, anchors and purpose.
 
 What follows the language of a block says what becomes of it: ``no-run: reason`` for one that
-cannot run here; on the tutorial, ``file: NAME`` for a file, and ``run`` for commands that its test
-runs (``run: spark`` where Spark is installed).
+cannot run here; on the README and the tutorial, ``file: NAME`` for a file, and ``run`` for commands
+that tests/campaigns/first_minutes types (``run: spark`` for those that install PySpark).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PARSER = MarkdownIt("commonmark").enable("table")
 
 
 def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
+    return str(page.relative_to(ROOT) if page.is_relative_to(ROOT) else page)
 
 
 @cache

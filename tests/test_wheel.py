@@ -10,14 +10,13 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
-import venv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.built_wheel import FOLDERS, ROOT, built_wheel, pip
+from tests.built_wheel import FOLDERS, ROOT, built_wheel, installed
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # it is built, and installed
@@ -45,8 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a program of an environment that has the wheel, somewhere outside of the source."""
     home = tmp_path_factory.mktemp("empty") / "venv"
-    venv.create(home, with_pip=False, symlinks=True)
-    pip("--python", str(home / "bin" / "python"), "install", "--quiet", "--no-deps", str(wheel))
+    installed(wheel, home)
     library = home / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     (library / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     elsewhere = tmp_path_factory.mktemp("elsewhere")

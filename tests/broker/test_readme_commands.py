@@ -2,69 +2,46 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from logstate.local_broker.broker import LocalBroker
-from tests.patience import PATIENCE_S
+from tests.built_wheel import ROOT
+from tests.campaigns.first_minutes.newcomer import environment_of_this_python, type_steps
+from tests.campaigns.first_minutes.pages import Commands, steps_of
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-#: the program, the commands, and what the program prints
-EXAMPLE = re.compile(
-    r"## Example on Kafka\n\nSave this as `(\S+)`:\n\n```python no-run\n(.*?)```\n"
-    r".*?```sh\n(.*?)```\n.*?\n\n((?:    [^\n]*\n)+)",
-    re.DOTALL,
+README = ROOT / "README.md"
+#: what the program prints, below the commands
+PRINTED = re.compile(
+    r"## Example on Kafka\n.*?```sh run\n.*?```\n.*?\n\n((?:    [^\n]*\n)+)", re.DOTALL
 )
-
-#: commands that are not typed here: the packages are installed, and the test starts the broker
-MACHINE = r"pip install |export |logstate broker "
 
 
 @pytest.mark.slow
 def test_the_example_prints_what_the_readme_says_and_again_at_its_second_start(
     tmp_path: Path,
 ) -> None:
-    found = EXAMPLE.search(README)
+    found = PRINTED.search(README.read_text(encoding="utf-8"))
     assert found is not None, "the README has lost its example on Kafka"
-    name, program, commands, expected = found.groups()
-    (tmp_path / name).write_text(program, encoding="utf-8")
-    (tmp_path / "bin").mkdir()
-    for command, module in (("logstate", "-m logstate "), ("python", "")):
-        script = tmp_path / "bin" / command
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module}"$@"\n', encoding="utf-8")
-        script.chmod(0o755)
-    steps = [line for line in commands.splitlines() if not re.match(MACHINE, line)]
-    (export,) = (line for line in commands.splitlines() if line.startswith("export "))
-    steps.insert(0, export.replace("LOGSTATE_BOOTSTRAP=$(logstate broker start) ", ""))
-    run = next(line for line in steps if line.startswith("python "))
-    steps.insert(steps.index(run) + 1, run)  # the second start has nothing to do
-    shown = "\n".join(f"echo '> {step[:9]}'\n{step}" for step in steps)
-    with LocalBroker.start() as broker:
-        path = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-        answer = subprocess.run(
-            ["sh", "-e", "-c", shown],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, **path, "LOGSTATE_BOOTSTRAP": broker.bootstrap},
-            timeout=PATIENCE_S,
-        )
-    assert answer.returncode == 0, (answer.stdout, answer.stderr)
-    printed = [part.partition("\n")[::2] for part in answer.stdout.split("> ")]
-    first, second = (text for step, text in printed if step.startswith("python"))
-    *rows, commits = (line.removeprefix("    ") for line in expected.splitlines(keepends=True))
+    file, commands = steps_of(README)
+    assert isinstance(commands, Commands)
+    # The packages are installed, and other brokers of this machine run.
+    lines = commands.without("pip install").without("logstate broker stop").lines
+    run = next(line for line in lines if line.startswith("python "))
+    lines.insert(lines.index(run) + 1, run)  # the second start has nothing to do
+    steps = [file, commands._replace(lines=lines)]
+
+    typed = list(type_steps(steps, tmp_path, environment_of_this_python(tmp_path)))
+
+    printed = ["".join(f"{text}\n" for _, text in one.printed) for one in typed]
+    first, second = (text for text, line in zip(printed, lines, strict=True) if line == run)
+    *rows, commits = (line.removeprefix("    ") for line in found[1].splitlines(keepends=True))
     for text in (first, second):
-        assert text.startswith("".join(rows)), answer.stdout
+        assert text.startswith("".join(rows)), printed
         last = text.splitlines()[-1]
         assert re.sub(r"\d+}", "N}", last) == re.sub(r"\d+}", "N}", commits.strip())
-    (decoded,) = (text for step, text in printed if step.startswith("logstate") and "@" in text)
+    decoded = printed[-1]
     assert re.findall(r"(ada|bob)  (\d+)$", decoded, re.MULTILINE)[-1] in {
         ("ada", "375"),
         ("bob", "900"),

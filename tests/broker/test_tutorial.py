@@ -1,37 +1,26 @@
 """The tutorial, with the packages of this environment: its files, and its commands in their order.
 
-`python -m tests.campaigns.tutorial` does the same in an environment that pip fills.
+`python -m tests.campaigns.first_minutes` does the same in an environment that pip fills.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from logstate.local_broker.jars import cache_directory
-from tests import tutorial
-from tests.pages import ROOT
-from tests.patience import PATIENCE_S
+from tests.campaigns.first_minutes.newcomer import environment_of_this_python, type_steps
+from tests.campaigns.first_minutes.pages import Commands, steps_of
+from tests.pages import TUTORIAL
 
 
 @pytest.mark.slow
 def test_the_commands_of_the_tutorial_print_what_it_shows(tmp_path: Path) -> None:
-    home, programs, work = (tmp_path / name for name in ("home", "bin", "work"))
-    for folder in (home, programs, work):
-        folder.mkdir()
-    for command, module in (("logstate", "-m logstate "), ("python", "")):
-        script = programs / command
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module}"$@"\n', encoding="utf-8")
-        script.chmod(0o755)
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    variables = {**os.environ, "HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)}
-    variables["LOGSTATE_CACHE_DIR"] = str(cache_directory())
-    variables.pop("LOGSTATE_BOOTSTRAP", None)
-    steps = tutorial.steps(with_spark=False, without=lambda line: line.startswith("pip install"))
+    steps = [
+        step.without("pip install") if isinstance(step, Commands) else step
+        for step in steps_of(TUTORIAL)
+    ]
 
-    seconds = tutorial.run(work, steps, variables, timeout_s=2 * PATIENCE_S)
+    typed = list(type_steps(steps, tmp_path, environment_of_this_python(tmp_path)))
 
-    assert len(seconds) == len(steps) > 6
+    assert sum("python" in one.line for one in typed) > 6

@@ -1,19 +1,17 @@
-"""What a page asks its readers to save and to type, in the order of the page."""
+"""What a page asks its readers to save and to type, in the order of the page.
+
+The language of a block is followed by ``file: NAME`` for a file, and by ``run`` for commands
+(``run: spark`` for those that install PySpark). A block of ``text`` below commands is what they
+print.
+"""
 
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-#: a file to save, with the block of code that follows; commands in a fenced block of a shell; and
-#: the installation, which a page may have as an indented line
-_STEP = re.compile(
-    r"Save this as `(?P<name>[^`]+)`[^\n]*\n+```\w*[^\n]*\n(?P<text>.*?)^```"
-    r"|^```(?:sh|bash|shell)\n(?P<commands>.*?)^```"
-    r"|^    (?P<install>pip install [^\n]+)$",
-    re.DOTALL | re.MULTILINE,
-)
+from tests.pages import Block, blocks
 
 
 class File(NamedTuple):
@@ -23,23 +21,30 @@ class File(NamedTuple):
     text: str
 
 
-class Command(NamedTuple):
-    """A line that readers type."""
+class Commands(NamedTuple):
+    """Lines that readers type, and what these print together; empty if the page does not say."""
 
-    line: str
+    place: str
+    lines: list[str]
+    expected: str
+
+    def without(self, beginning: str) -> Commands:
+        """The same less the lines that begin like this."""
+        return self._replace(lines=[one for one in self.lines if not one.startswith(beginning)])
 
 
-Step = File | Command
+Step = File | Commands
 
 
-def steps_of(page: Path) -> list[Step]:
+def steps_of(page: Path, *, with_spark: bool = False) -> list[Step]:
     """Return the steps of a page; a line that ends with a backslash continues."""
     found: list[Step] = []
-    for match in _STEP.finditer(page.read_text(encoding="utf-8")):
-        if (name := match["name"]) is not None:
-            found.append(File(name, match["text"]))
-        else:
-            lines = (match["commands"] or match["install"]).replace("\\\n", " ").splitlines()
-            typed = (line.strip().removeprefix("$ ") for line in lines)
-            found += [Command(line) for line in typed if line and not line.startswith("#")]
+    for block, following in pairwise([*blocks(page), Block("", "", "", "", "")]):
+        if block.marker == "file":
+            found.append(File(block.argument, block.text))
+        elif block.marker == "run" and (block.argument != "spark" or with_spark):
+            lines = (line.strip() for line in block.text.replace("\\\n", " ").splitlines())
+            typed = [line for line in lines if line and not line.startswith("#")]
+            expected = following.text if following.language == "text" else ""
+            found.append(Commands(block.place, typed, expected))
     return found
