@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.errors import WrongThreadError
@@ -92,6 +92,28 @@ class TimeCell:
 
     def __init__(self, time: int = -1) -> None:
         self.time = time
+
+
+class IdleTime(NamedTuple):
+    """For how long the inputs of a task have been idle; both times are monotonic, in ms.
+
+    Idle: every partition is at its end and has no open transaction, all records are processed,
+    nothing is paused or restoring, and the brokers have confirmed that at ``now_ms``.
+    """
+
+    #: since when; a different time for each idle period of a task
+    since_ms: float
+    now_ms: float
+
+
+class IdleOperator(Protocol):
+    """An operator whose stream time advances while the inputs of its task are idle."""
+
+    def is_due(self, idle: IdleTime) -> bool:
+        """Return True if :meth:`tick` would advance stream time, or emit something."""
+
+    def tick(self, idle: IdleTime) -> None:
+        """Advance stream time and emit what that closes."""
 
 
 #: types of immutable objects; a function may change an object of another type
@@ -312,6 +334,12 @@ class TaskContext(Protocol):
 
     def repeat_timers(self, timers: Cancellable) -> None:
         """Call a schedule of timers after the current record, if others were called before it."""
+
+    def when_idle(self, name: str, operator: IdleOperator) -> None:
+        """Register, while compiling, an operator for the time when the inputs are idle.
+
+        ``name`` is that of its clock; the first operator of several with one clock is called.
+        """
 
     def request_commit(self) -> None:
         """Request a commit at the next opportunity; a hint."""

@@ -22,6 +22,7 @@ from logstate.changelog.cut import OffsetMetadata
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.barrier import Barrier
+from logstate.task.idle_inputs import IdleInputs
 from logstate.task.input_ends import InputEnds
 from logstate.task.task import Task
 
@@ -100,6 +101,7 @@ class OwnedTask:
     #: not since it came here
     caught_up_ms: float | None = None
     input_ends: InputEnds = field(default_factory=InputEnds)
+    idle: IdleInputs = field(default_factory=IdleInputs)
     #: barrier of a snapshot in progress; and whether the task is held after its cut
     barrier: Barrier | None = None
     is_held: bool = False
@@ -116,7 +118,7 @@ class OwnedTask:
         self.history = [*self.history[-20:], self.stage]
         self.stage = stage
         self.barrier, self.is_held = None, False
-        self.input_ends = InputEnds()
+        self.input_ends, self.idle = InputEnds(), IdleInputs()
         self.on_move()
 
     @property
@@ -137,6 +139,11 @@ class OwnedTask:
         found = self.input_ends.look(before_ms, ends, positions, at_end)
         if found is not None:
             self.caught_up_ms = max(found, self.caught_up_ms or 0.0)
+
+    def quiet_positions(self) -> dict[TopicPartition, int] | None:
+        """Return the positions of a running task that has nothing to do; else None."""
+        is_waiting = self.paused or self.is_held or self.barrier is not None
+        return None if is_waiting else self.task.positions_at_ends()
 
     def rows_position(self, partition: TopicPartition) -> int:
         """Return the first offset of an input that the committed rows do not include."""

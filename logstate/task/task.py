@@ -34,6 +34,7 @@ from logstate.contracts.processing import (
     Cancellable,
     CommitBuffered,
     EmitIntervals,
+    IdleTime,
     TimeCell,
 )
 from logstate.contracts.records import (
@@ -50,6 +51,7 @@ from logstate.task.record_guard import RecordGuard
 from logstate.task.task_commit import STREAM_TIME, TaskCommit
 from logstate.task.task_idle import TaskIdle
 from logstate.task.task_input import TaskInput
+from logstate.task.task_progress import RetryLater
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.origin import blame_for
 from logstate.topology.graph.sub_topology import SubTopology
@@ -304,6 +306,22 @@ class Task(TaskInput):
         assert head is not None, "only partitions with a decoded head are ordered"
         return head[0]
 
+    def tick(self, idle: IdleTime) -> None:
+        """Advance the stream times that advance while the inputs are idle, and emit what is due.
+
+        Raises ProcessingError; a tick that must be retried later blocks the task.
+        """
+        self.check_misuse()
+        now = self.wall_clock_ms()
+        self.topic, self.offset = None, -1
+        self.timestamp, self.headers = now, None
+        try:
+            with self.running():
+                self.idle_ticks.run(idle, self.guard.guarded_callback, now)
+        except RetryLater as later:
+            self.blocked_until_ms = later.at_ms
+        self.has_uncommitted_input = True  # what it changed must not wait for a record
+
     # ------------------------------------------------------------------ commit
 
     def freeze(self) -> TaskCommit:
@@ -366,6 +384,7 @@ class Task(TaskInput):
         self._sources = {}
         self.misuse = None
         self.punctuations = Punctuations()
+        self.idle_ticks.clear()
 
     def set_clocks(
         self, clocks: Mapping[str, int], partition_times: Mapping[TopicPartition, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue, QueueOrder
@@ -55,6 +55,17 @@ class TaskInput(TaskProgress):
     def buffered(self, partition: TopicPartition) -> int:
         """Return the number of records that were fetched but not processed."""
         return len(self.queues[partition])
+
+    def positions_at_ends(self) -> dict[TopicPartition, int] | None:
+        """Return the positions if every partition is at its end and nothing waits; else None."""
+        if self.blocked_until_ms > 0 or not all(map(self.is_at_end, self.queues)):
+            return None
+        return {partition: queue.position for partition, queue in self.queues.items()}
+
+    def commit_positions(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Request a commit if control records were read since the last one."""
+        if any(self.consumed.get(tp) != position for tp, position in positions.items()):
+            self.has_uncommitted_input = True
 
     def awaited(self) -> list[TopicPartition]:
         """Return the empty partitions that buffered records of others wait for; from any thread.

@@ -16,7 +16,13 @@ from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
-from logstate.contracts.processing import Cancellable, CommitBuffered, FanOut, StreamProcess
+from logstate.contracts.processing import (
+    Cancellable,
+    CommitBuffered,
+    FanOut,
+    IdleOperator,
+    StreamProcess,
+)
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
@@ -28,6 +34,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
+from logstate.task.idle_ticks import IdleTicks
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label
@@ -113,6 +120,7 @@ class TaskProgress:
         self.sends = True
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
+        self.idle_ticks = IdleTicks()
         #: monotonic time before which nothing is processed, because a record waits for its retry
         self.blocked_until_ms = 0.0
 
@@ -181,6 +189,9 @@ class TaskProgress:
         Raises the error if it is neither.
         """
         raise NotImplementedError
+
+    def when_idle(self, name: str, operator: IdleOperator) -> None:
+        self.idle_ticks.add(name, operator)
 
     def interrupt(self) -> None:
         """End ``process`` after the current record; from any thread, may come too late."""

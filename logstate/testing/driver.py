@@ -24,7 +24,7 @@ from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.errors import RefusedError
-from logstate.contracts.processing import EmitIntervals
+from logstate.contracts.processing import EmitIntervals, IdleTime
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
@@ -143,6 +143,8 @@ class TopologyTestDriver(DriverTopics):
         self._commit_every = commit_every
         self._apply_every = apply_every
         self._since_commit = self._since_apply = 0
+        #: monotonic time of the last processed record, or of the start
+        self._idle_since_ms = self.clock.monotonic_ms()
         self._log = DriverLog()
         left = DriverFile.read(self._state_dir)
         if left is not None:
@@ -194,6 +196,8 @@ class TopologyTestDriver(DriverTopics):
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Advance the wall clock (a timedelta, or milliseconds) and run due punctuations once.
 
+        Inputs are idle while nothing is piped: windows with ``close_on_idle`` close here, too.
+
         Raises ValueError for a step back, TypeError for other values, RuntimeError after the
         driver was closed.
         """
@@ -204,6 +208,11 @@ class TopologyTestDriver(DriverTopics):
         self.task.punctuate("wall_clock")
         self._commit()
         self._run_until_idle()
+        idle = IdleTime(self._idle_since_ms, self.clock.monotonic_ms())
+        if self.task.blocked_until_ms == 0 and self.task.idle_ticks.is_due(idle):
+            self.task.tick(idle)
+            self._commit()
+            self._run_until_idle()
 
     # ------------------------------------------------------------------ output and state
 
@@ -320,6 +329,7 @@ class TopologyTestDriver(DriverTopics):
         self.task = self._new_task(initialises=False)
         point.restore(self.task, self.topology, self._log)
         self._since_commit = 0
+        self._idle_since_ms = self.clock.monotonic_ms()
         self._recovery = replace(point, inputs=[])
         self._run_until_idle()  # finish what an event had caused when the commit came
         for record in point.inputs:
@@ -378,6 +388,7 @@ class TopologyTestDriver(DriverTopics):
     def _run_until_idle(self) -> None:
         try:
             while self.task.process(1):
+                self._idle_since_ms = self.clock.monotonic_ms()
                 self._since_commit += 1
                 if self._since_commit >= self._commit_every:
                     self._commit()

@@ -143,8 +143,7 @@ class Worker:
 
     def stay(self, is_still: Callable[[], bool]) -> None:
         """From another thread, remain a member while ``is_still`` returns True."""
-        started = self._started
-        if started is not None:
+        if (started := self._started) is not None:
             started.consumer.stay(is_still)
 
     def task_count(self, sub_topology: SubTopology) -> int | None:
@@ -231,6 +230,7 @@ class Worker:
             processing.rest()
         else:
             yield from processing.turn(commits)
+        yield from live.idle_tasks.turn(tasks, self._poison_search, observer)
         if not processing.had_work:
             self._maintenance.encode_ahead(tasks.running())
         if not observer.is_away:

@@ -35,6 +35,7 @@ from logstate.topics.manifest_log import ManifestLog, decoded
 from logstate.topics.upgrade import accepted, check_unmarked
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
+from logstate.worker.idle_tasks import IdleTasks
 from logstate.worker.limits import StartupTimeout
 from logstate.worker.membership import Membership
 from logstate.worker.planned_topics import PlannedTopics
@@ -119,6 +120,7 @@ class StartedWorker:
     open_transactions: OpenTransactions
     assignment: Assignment
     topics: PlannedTopics
+    idle_tasks: IdleTasks
 
 
 @dataclass(frozen=True)
@@ -315,4 +317,5 @@ class WorkerStart:
             OpenTransactions(config, cluster, admin, clock),
             assignment,
             PlannedTopics(plan, counts, assignment, admin, clock),
+            IdleTasks(plan, admin, background, clock),
         )

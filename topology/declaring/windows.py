@@ -111,6 +111,8 @@ class Windows(ABC):
     varies: bool = False
     #: how long after its end a window still accepts records
     grace_ms: int
+    #: how long the inputs must be idle before stream time advances without records; None: it waits
+    close_on_idle_ms: int | None = None
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
@@ -157,6 +159,13 @@ class Windows(ABC):
 class _Spans:
     """Shows its spans, in ms, in the order in which they are given."""
 
+    close_on_idle_ms: int | None
+
+    def _close_on_idle(self, idle: timedelta | None, what: str) -> None:
+        """Take the option ``close_on_idle``."""
+        if idle is not None:
+            self.close_on_idle_ms = duration_ms(idle, f"close_on_idle of {what}", at_least=1)
+
     def __repr__(self) -> str:
         spans = ", ".join(f"{name}={ms}" for name, ms in vars(self).items())
         return f"{type(self).__name__}({spans})"
@@ -176,6 +185,9 @@ class TumblingWindows(_Spans, Windows):
     Args:
         size: length of a window, at least 1 ms.
         grace: how long after its end a window still takes records.
+        close_on_idle: close windows without a later record once the inputs of the task have been
+            idle for this long, at least 1 ms; see the page about idle topics. None: windows wait
+            for a later record.
 
     Raises:
         TopologyError: not a timedelta in whole milliseconds, or too short.
@@ -183,9 +195,12 @@ class TumblingWindows(_Spans, Windows):
     Source: Kafka Streams' ``TimeWindows.ofSizeAndGrace``; no implicit grace: KIP-633.
     """
 
-    def __init__(self, *, size: timedelta, grace: timedelta = _ZERO) -> None:
+    def __init__(
+        self, *, size: timedelta, grace: timedelta = _ZERO, close_on_idle: timedelta | None = None
+    ) -> None:
         self.size_ms = duration_ms(size, "size of tumbling windows", at_least=1)
         self.grace_ms = duration_ms(grace, "grace of tumbling windows")
+        self._close_on_idle(close_on_idle, "tumbling windows")
 
     def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
         start = timestamp - timestamp % self.size_ms
@@ -208,6 +223,9 @@ class HoppingWindows(_Spans, Windows):
         size: length of a window, at least 1 ms.
         advance: distance between two starts, at least 1 ms and at most the size.
         grace: how long after its end a window still takes records.
+        close_on_idle: close windows without a later record once the inputs of the task have been
+            idle for this long, at least 1 ms; see the page about idle topics. None: windows wait
+            for a later record.
 
     Raises:
         TopologyError: not a timedelta in whole milliseconds, too short, or an advance above the
@@ -216,10 +234,18 @@ class HoppingWindows(_Spans, Windows):
     Source: Kafka Streams' ``TimeWindows.advanceBy``; no implicit grace: KIP-633.
     """
 
-    def __init__(self, *, size: timedelta, advance: timedelta, grace: timedelta = _ZERO) -> None:
+    def __init__(
+        self,
+        *,
+        size: timedelta,
+        advance: timedelta,
+        grace: timedelta = _ZERO,
+        close_on_idle: timedelta | None = None,
+    ) -> None:
         self.size_ms = duration_ms(size, "size of hopping windows", at_least=1)
         self.advance_ms = duration_ms(advance, "advance of hopping windows", at_least=1)
         self.grace_ms = duration_ms(grace, "grace of hopping windows")
+        self._close_on_idle(close_on_idle, "hopping windows")
         if self.advance_ms > self.size_ms:
             raise declaration_error(
                 f"advance {self.advance_ms} ms is larger than size {self.size_ms} ms: records"
@@ -304,6 +330,9 @@ class SlidingWindows(_Spans):
     Args:
         difference: the largest distance of two records in one window.
         grace: how long after its end a window still takes records.
+        close_on_idle: close windows without a later record once the inputs of the task have been
+            idle for this long, at least 1 ms; see the page about idle topics. None: windows wait
+            for a later record.
 
     Raises:
         TopologyError: not a timedelta in whole milliseconds, or negative.
@@ -311,9 +340,18 @@ class SlidingWindows(_Spans):
     Source: Kafka Streams' ``SlidingWindows.ofTimeDifferenceAndGrace`` (KIP-450).
     """
 
-    def __init__(self, *, difference: timedelta, grace: timedelta = _ZERO) -> None:
+    close_on_idle_ms: int | None = None
+
+    def __init__(
+        self,
+        *,
+        difference: timedelta,
+        grace: timedelta = _ZERO,
+        close_on_idle: timedelta | None = None,
+    ) -> None:
         self.difference_ms = duration_ms(difference, "difference of sliding windows")
         self.grace_ms = duration_ms(grace, "grace of sliding windows")
+        self._close_on_idle(close_on_idle, "sliding windows")
 
 
 class SessionWindows(_Spans):
@@ -331,6 +369,9 @@ class SessionWindows(_Spans):
     Args:
         gap: the pause that ends a session, at least 1 ms.
         grace: how much longer a session still takes records.
+        close_on_idle: close windows without a later record once the inputs of the task have been
+            idle for this long, at least 1 ms; see the page about idle topics. None: windows wait
+            for a later record.
 
     Raises:
         TopologyError: not a timedelta in whole milliseconds, or too short.
@@ -338,9 +379,14 @@ class SessionWindows(_Spans):
     Source: Kafka Streams' ``SessionWindows.ofInactivityGapAndGrace`` (KIP-94).
     """
 
-    def __init__(self, *, gap: timedelta, grace: timedelta = _ZERO) -> None:
+    close_on_idle_ms: int | None = None
+
+    def __init__(
+        self, *, gap: timedelta, grace: timedelta = _ZERO, close_on_idle: timedelta | None = None
+    ) -> None:
         self.gap_ms = duration_ms(gap, "gap of session windows", at_least=1)
         self.grace_ms = duration_ms(grace, "grace of session windows")
+        self._close_on_idle(close_on_idle, "session windows")
 
 
 class JoinWindows(_Spans):

@@ -1,7 +1,8 @@
 """`describe()`: the topology as text, byte for byte in Kafka Streams' form.
 
-Its visualisers and diff tests therefore work. Nodes are sorted by the size of the graph below them,
-largest first, then by name.
+Its visualisers and diff tests therefore work. An operator with ``close_on_idle``, which Kafka
+Streams does not have, has one more line; visualisers skip it. Nodes are sorted by the size of the
+graph below them, largest first, then by name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from logstate.topology.graph.java_order import SortedSet, hash_order
-from logstate.topology.graph.nodes import SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode, TopicRef
 from logstate.topology.graph.plan_builder import PlanBuilder
 from logstate.topology.graph.sub_topology import SubTopology
 
@@ -38,6 +39,8 @@ class NodeDescription:
     predecessors: tuple[str, ...] = ()
     #: what it does, if it has a generated name; not part of the text
     label: str | None = None
+    #: how long its inputs must be idle before it closes what is open; None: it waits for records
+    close_on_idle_ms: int | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -52,7 +55,11 @@ class NodeDescription:
             return f"Source: {self.name} (topics: {topics}){_BELOW}{below}"
         if self.kind == "processor":
             stores = ", ".join(self.stores)
-            return f"Processor: {self.name} (stores: [{stores}]){_BELOW}{below}{_ABOVE}{above}"
+            idle_ms = self.close_on_idle_ms
+            idle = "" if idle_ms is None else f"\n      closes on idle: {idle_ms} ms"
+            return (
+                f"Processor: {self.name} (stores: [{stores}]){idle}{_BELOW}{below}{_ABOVE}{above}"
+            )
         where = f"topic: {self.topic}" if self.topic else f"extractor class: {self.chooser}"
         return f"Sink: {self.name} ({where}){_ABOVE}{above}"
 
@@ -179,6 +186,7 @@ def _finish(plan: PlanBuilder, draft: _Draft, labels: Mapping[str, str]) -> Node
         successors=tuple(below.name for below in draft.successors.in_order()),
         predecessors=tuple(above.name for above in draft.predecessors.in_order()),
         label=labels.get(draft.name),
+        close_on_idle_ms=node.close_on_idle_ms if isinstance(node, ProcessorNode) else None,
     )
 
 

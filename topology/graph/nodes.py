@@ -175,6 +175,11 @@ class ProcessorNode(Node, ABC):
         """The method that declared it, if its generated name does not say so."""
         return None
 
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        """How long its inputs must be idle before its stream time advances; None: it waits."""
+        return None
+
     #: the child that gets its late records, and none of its results; None: it drops them
     late: str | None = field(default=None, init=False)
 

@@ -90,6 +90,11 @@ class SubTopology:
             found[node.name] = frozenset(own).union(*above)
         return found
 
+    @cached_property
+    def closes_on_idle(self) -> bool:
+        """Whether stream time of an operator advances while the inputs are idle."""
+        return any(node.close_on_idle_ms is not None for node in self._operators)
+
     @property
     def _operators(self) -> Iterator[ProcessorNode]:
         return (node for node in self.nodes if isinstance(node, ProcessorNode))

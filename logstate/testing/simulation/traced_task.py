@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from logstate.changelog.cut import decode_cut
 from logstate.contracts.clients import Committed
+from logstate.contracts.processing import IdleTime
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.punctuation import PunctuationKind
 from logstate.task.task import Task
@@ -40,14 +41,16 @@ class Emission(NamedTuple):
 
 
 class TracedStep(NamedTuple):
-    """One record that a task read, or one call of what the wall clock had due."""
+    """One record that a task read, one call of what the wall clock had due, or one tick."""
 
-    #: None: the calls were those of schedules
+    #: None: the calls were those of schedules, or it is a tick
     partition: TopicPartition | None
     offset: int
     #: wall clock at which it was read, or they were called
     time_ms: int
     emitted: list[Emission]
+    #: of a tick: for how long the inputs had been idle
+    idle: IdleTime | None = None
 
 
 class Segment(NamedTuple):
@@ -118,7 +121,7 @@ def _attempt(
 
 
 class TracedTask(Task):
-    """See the module. When schedules of the wall clock were called is noted as records are."""
+    """See the module. Calls of schedules by the wall clock, and ticks, are noted as records are."""
 
     def __init__(self, history: History, *arguments: Any, **settings: Any) -> None:
         self.history = history
@@ -153,6 +156,10 @@ class TracedTask(Task):
         if not called:
             self.steps.pop()
         return called
+
+    def tick(self, idle: IdleTime) -> None:
+        self.steps.append(TracedStep(None, -1, self.wall_clock_ms(), [], idle))
+        super().tick(idle)
 
     def freeze(self) -> TaskCommit:
         commit = super().freeze()

@@ -55,7 +55,8 @@ def uninterrupted(
 ) -> Uninterrupted:
     """Run the committed records of a task again, with the clock and the commits that it had.
 
-    Wall-clock schedules are called at the same times, too: the time is not an error either.
+    Wall-clock schedules are called at the same times, and idle inputs end windows at the same
+    times: the time is not an error either.
     """
     clock = ManualClock(segments[0].began_ms if segments else START_MS)
     history = History()
@@ -66,7 +67,9 @@ def uninterrupted(
     for segment in segments:
         for step in segment.steps:
             clock.advance(max(0, step.time_ms - clock.wall_clock_ms()))
-            if step.partition is None:
+            if step.idle is not None:
+                task.tick(step.idle)
+            elif step.partition is None:
                 task.punctuate("wall_clock")
             else:
                 _feed(task, waiting, step.partition, step.offset + 1)

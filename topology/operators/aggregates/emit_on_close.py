@@ -5,8 +5,9 @@ keep two clocks of the task for that: how far they have emitted, and when they l
 survive a crash, so no final result is lost or repeated.
 
 As in Kafka Streams, closed windows are searched for only when a record arrives, and at most once
-per ``emit_interval_ms`` of wall-clock time; a search counts even if nothing was due. Only an
-advance of the close time emits. Rows that the store has expired before that are lost, as there;
+per ``emit_interval_ms`` of wall-clock time; a search counts even if nothing was due. With
+``close_on_idle`` they are also searched for while the inputs are idle. Only an advance of the close
+time emits. Rows that the store has expired before that are lost, as there;
 here they are counted and logged, by a scan of exactly the rows that are lost.
 """
 
@@ -14,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
-from logstate.contracts.records import Headers
+from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import late_edge
+from logstate.topology.operators.aggregates.fold import FoldNode
+from logstate.topology.operators.streams.idle_clock import LastDue, advance_when_idle
 
 #: windowed key, aggregate and timestamp
 Row: TypeAlias = "tuple[Any, Any, int]"
@@ -40,8 +43,12 @@ def stream_time_of(task: TaskContext, store: str, group_number: int, emit: Emit)
     Named after the store, which the user names, never after the operator, whose generated name
     would pass to another one when an operator is inserted before it.
     """
+    return task.time_cell(f"observed:{_clock_name(store, group_number, emit)}")
+
+
+def _clock_name(store: str, group_number: int, emit: Emit) -> str:
     is_shared = emit == "close" or group_number == 0
-    return task.time_cell(f"observed:{store}" if is_shared else f"observed:{store}:{group_number}")
+    return store if is_shared else f"{store}:{group_number}"
 
 
 class CloseClock:
@@ -54,13 +61,13 @@ class CloseClock:
     """
 
     __slots__ = (
-        "_emit_interval_ms",
         "_emitted",
         "_first_open",
         "_looked",
         "_size_ms",
         "_varies",
         "_wall_clock_ms",
+        "emit_interval_ms",
     )
 
     def __init__(
@@ -79,7 +86,7 @@ class CloseClock:
         # Keyed by the store, as Kafka Streams keys the time it commits with the offsets.
         self._emitted = task.time_cell(f"emitted:{store}")
         self._looked = task.time_cell(f"looked:{store}")
-        self._emit_interval_ms = task.emit_intervals.of_windows(emit_interval_ms)
+        self.emit_interval_ms = task.emit_intervals.of_windows(emit_interval_ms)
         self._wall_clock_ms = task.wall_clock_ms
 
     def first_unsent(self) -> int:
@@ -92,6 +99,14 @@ class CloseClock:
         size_ms = 1 if self._varies else self._size_ms
         return close_time - size_ms - 1 + self._first_open
 
+    def span_closed(self, close_time: int, grid_ms: int) -> tuple[int, int] | None:
+        """Return the span of rows that are closed and were not emitted; None: there are none.
+
+        Times of rows are multiples of ``grid_ms``.
+        """
+        lower, upper = self.first_unsent(), self.last_closed(close_time)
+        return None if upper < 0 or upper // grid_ms * grid_ms < lower else (lower, upper)
+
     def unsent(self, rows: Iterator[Row], close_time: float = inf) -> Iterator[Row]:
         """Return the rows of a span that were not emitted and closed until ``close_time``."""
         if not self._varies:
@@ -101,19 +116,38 @@ class CloseClock:
 
     def is_due(self, close_time: int) -> bool:
         """Whether to search for windows closed before ``close_time``; counts as a search."""
-        interval = self._emit_interval_ms
+        interval = self.emit_interval_ms
         if interval:
             now, looked = self._wall_clock_ms(), self._looked.time
             # A wall clock that was set back must not silence us until it has caught up.
             if looked != -1 and looked <= now < looked + interval:
                 return False
             self._looked.time = now
+        return self.is_open(close_time)
+
+    def is_open(self, close_time: int) -> bool:
+        """Whether something that closes before ``close_time`` may not have been emitted."""
         emitted = self._emitted.time
         return emitted == -1 or emitted < close_time
+
+    def close_time_of(self, windowed: Windowed[Any]) -> int:
+        """Return the lowest close time at which a window is closed."""
+        return windowed.end_ms + 1 - self._first_open
 
     def advance(self, close_time: int) -> None:
         """Note that everything that closed before ``close_time`` was emitted."""
         self._emitted.time = close_time
+
+
+class Emission(NamedTuple):
+    """How one operator emits final results."""
+
+    #: after a record, at most once per interval
+    after_record: EmitClosed
+    at_once: EmitClosed
+    #: the last close time up to a limit at which a row closes that was not emitted
+    last_due: LastDue
+    interval_ms: int
 
 
 def emission_of(
@@ -124,8 +158,8 @@ def emission_of(
     forward: TableProcess,
     *,
     grid_ms: int = 1,
-) -> EmitClosed:
-    """Return a function that forwards final results; also count rows that expire before that.
+) -> Emission:
+    """Return functions that forward final results; also count rows that expire before that.
 
     Times of rows are multiples of ``grid_ms``. Rows that expire are closed: no store expires open
     windows.
@@ -142,17 +176,28 @@ def emission_of(
             task.results_expired(spec, count)
 
     def emit_closed(close_time: int, headers: Headers) -> None:
-        if not clock.is_due(close_time):
+        span = clock.span_closed(close_time, grid_ms)
+        if span is None:
             return
-        lower, upper = clock.first_unsent(), clock.last_closed(close_time)
-        if upper < 0 or upper // grid_ms * grid_ms < lower:
-            return  # no row has a time in between: nothing can have closed
-        for windowed, aggregate, timestamp in clock.unsent(rows(lower, upper), close_time):
+        for windowed, aggregate, timestamp in clock.unsent(rows(*span), close_time):
             forward(windowed, aggregate, None, timestamp, headers, True)
         clock.advance(close_time)
 
+    def emit_after_record(close_time: int, headers: Headers) -> None:
+        if clock.is_due(close_time):
+            emit_closed(close_time, headers)
+
+    def emit_at_once(close_time: int, headers: Headers) -> None:
+        if clock.is_open(close_time):
+            emit_closed(close_time, headers)
+
+    def last_due(limit: int) -> int | None:
+        span = clock.span_closed(limit, grid_ms) if clock.is_open(limit) else None
+        unsent = () if span is None else clock.unsent(rows(*span), limit)
+        return max((clock.close_time_of(row[0]) for row in unsent), default=None)
+
     task.store(spec.name).before_expiry = before_expiry
-    return emit_closed
+    return Emission(emit_after_record, emit_at_once, last_due, clock.emit_interval_ms)
 
 
 def emitting_closed(
@@ -166,3 +211,39 @@ def emitting_closed(
             emit_closed(observed.time - wait_ms, headers)
 
     return process_and_emit
+
+
+def close_when_idle(
+    task: TaskContext,
+    node: FoldNode,
+    observed: TimeCell,
+    wait_ms: int,
+    emission: Emission | None = None,
+) -> None:
+    """Let the windows of an aggregation close on idle inputs, if they have the option.
+
+    Windows close when stream time has passed their end by ``wait_ms``. Without an ``emission``
+    nothing is emitted; later records are late.
+    """
+    name, idle_ms = (
+        _clock_name(node.store.name, node.group_number, node.emit),
+        node.close_on_idle_ms,
+    )
+    if emission is None:
+        advance_when_idle(task, name, observed, idle_ms)
+        return
+    _, emit_at_once, last_closed, interval_ms = emission
+
+    def last_due(limit: int) -> int | None:
+        closed = last_closed(limit - wait_ms)
+        return None if closed is None else closed + wait_ms
+
+    advance_when_idle(
+        task,
+        name,
+        observed,
+        idle_ms,
+        last_due=last_due,
+        emit=lambda time: emit_at_once(time - wait_ms, None),
+        look_interval_ms=interval_ms,
+    )

@@ -42,7 +42,8 @@ from logstate.topology.declaring.windows import SessionWindows
 from logstate.topology.graph.nodes import Children, Forward, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import (
     CloseClock,
-    EmitClosed,
+    Emission,
+    close_when_idle,
     emission_of,
     emitting_closed,
     stream_time_of,
@@ -62,6 +63,10 @@ class SessionAggregateNode(FoldNode):
     merger: Callable[[Any, Any, Any], Any]
     emit_interval_ms: int | None = 0
 
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        return self.windows.close_on_idle_ms
+
     def row_getter(self, task: TaskContext) -> ValueGetter:
         fetch_session = task.store(self.store.name).fetch_session
 
@@ -72,11 +77,14 @@ class SessionAggregateNode(FoldNode):
         return ValueGetter(latest)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
+        wait = self.windows.gap_ms + self.windows.grace_ms
         if self.emit == "close":
             update = self._compile_update(task, None, children)
-            observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
-            wait = self.windows.gap_ms + self.windows.grace_ms
-            return emitting_closed(update, observed, wait, self._compile_emission(task, forward))
+            emission = self._compile_emission(task, forward)
+            close_when_idle(task, self, observed, wait, emission)
+            return emitting_closed(update, observed, wait, emission.after_record)
+        close_when_idle(task, self, observed, wait)
         forward = self.commit_buffered(task, forward)
         if self.emit == "commit":
             held = _held_session(forward, with_headers=not self.store.with_headers)
@@ -154,7 +162,7 @@ class SessionAggregateNode(FoldNode):
         fetch_session = task.store(self.store.name).fetch_session
         return lambda session, row: fetch_session(session.key, session.start_ms, session.end_ms)
 
-    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
+    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> Emission:
         find_ended = task.store(self.store.name).find_ended
         clock = CloseClock(task, self.store.name, self.emit_interval_ms)
 

@@ -40,7 +40,8 @@ from logstate.topology.declaring.windows import SlidingWindows
 from logstate.topology.graph.nodes import Children, Forward, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import (
     CloseClock,
-    EmitClosed,
+    Emission,
+    close_when_idle,
     emission_of,
     stream_time_of,
 )
@@ -59,20 +60,26 @@ class SlidingAggregateNode(FoldNode):
     windows: SlidingWindows
     emit_interval_ms: int | None = 0
 
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        return self.windows.close_on_idle_ms
+
     def row_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
-        emit_closed = None
+        emission = emit_closed = None
         publish: TableProcess | None = None
         if self.emit == "close":
-            emit_closed = self._compile_emission(task, forward)
+            emission = self._compile_emission(task, forward)
+            emit_closed = emission.after_record
         else:
             publish = self.commit_buffered(task, forward)
         emit_late = late_output(self, children, DropReason.LATE)
         update = _SlidingUpdate(task, self, publish, emit_late)
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms
+        close_when_idle(task, self, observed, grace, emission)
         drop = null_dropper(task.dropper, self.name)
         drop_late = task.dropper(self.name, DropReason.LATE)
 
@@ -101,7 +108,7 @@ class SlidingAggregateNode(FoldNode):
 
         return process
 
-    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
+    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> Emission:
         size, name = self.windows.difference_ms, self.store.name
         clock = CloseClock(task, name, self.emit_interval_ms, size_ms=size)
         return emission_of(task, self.store, clock, closed_windows(task, self.store), forward)

@@ -44,7 +44,8 @@ from logstate.topology.graph.nodes import Children, Forward, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import (
     CloseClock,
     ClosedRows,
-    EmitClosed,
+    Emission,
+    close_when_idle,
     emission_of,
     emitting_closed,
     stream_time_of,
@@ -93,15 +94,22 @@ class WindowAggregateNode(FoldNode):
     windows: Windows
     emit_interval_ms: int | None = 0
 
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        return self.windows.close_on_idle_ms
+
     def row_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
+        grace = self.windows.grace_ms
         if self.emit == "close":
             process = self._compile_fold(task, observed, None, children)
-            emit_closed = self._compile_emission(task, forward)
-            return emitting_closed(process, observed, self.windows.grace_ms, emit_closed)
+            emission = self._compile_emission(task, forward)
+            close_when_idle(task, self, observed, grace, emission)
+            return emitting_closed(process, observed, grace, emission.after_record)
+        close_when_idle(task, self, observed, grace)
         return self._compile_fold(task, observed, self.commit_buffered(task, forward), children)
 
     def _compile_fold(
@@ -127,7 +135,7 @@ class WindowAggregateNode(FoldNode):
         names["windows_for"] = _checked(windows, self.name)
         return make_fold(self, task, forward, head=each_window, kind="windows", **names)
 
-    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
+    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> Emission:
         size, name = self.windows.size_ms, self.store.name
         clock = CloseClock(
             task,

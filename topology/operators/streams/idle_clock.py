@@ -1,0 +1,140 @@
+"""Stream time of one operator while its inputs are idle: the option ``close_on_idle``.
+
+Without records stream time stands still, and what waits for it waits for ever. With the option, an
+operator advances its own stream time once the inputs of its task have been idle for that long:
+
+1. to the newest event time + the idle time, once per newest event time;
+2. afterwards only as far as something that is open becomes due, and never further than the newest
+   event time + the time for which the inputs have been idle.
+
+So stream time never advances faster than the wall clock, and where nothing is open it stands still:
+a pause does not make the first record after it late. An advance changes the clock of the operator
+and is committed with what it emits. A clock of the task, ``idle:<name>``, says where the last
+advance ended, so the first step is not repeated after a crash; a crash before the commit undoes
+both.
+
+The module decides; that the inputs are idle, the worker or the test driver finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from logstate.contracts.processing import IdleTime, TaskContext, TimeCell
+from logstate.contracts.record_parts import TIMESTAMP_MAX
+
+#: the latest time, of those up to a limit, at which something is due that was not emitted yet
+LastDue: TypeAlias = "Callable[[int], int | None]"
+#: emits everything that is due at a stream time
+EmitDue: TypeAlias = "Callable[[int], None]"
+
+_NEVER_LOOKED = float("-inf")
+
+
+class IdleClock:
+    """See the module. ``observed`` is the operator's stream time, ``idle_ms`` its option.
+
+    Without ``last_due`` nothing is emitted, and only the first step is taken. ``look_interval_ms``
+    is the minimum time between two searches for what is due.
+    """
+
+    __slots__ = (
+        "_base",
+        "_began_ms",
+        "_emit",
+        "_idle_ms",
+        "_last_due",
+        "_left_at",
+        "_look_interval_ms",
+        "_looked_ms",
+        "_observed",
+        "_since_ms",
+        "_ticked",
+    )
+
+    def __init__(
+        self,
+        observed: TimeCell,
+        ticked: TimeCell,
+        idle_ms: int,
+        last_due: LastDue | None = None,
+        emit: EmitDue | None = None,
+        look_interval_ms: int = 0,
+    ) -> None:
+        self._observed = observed
+        #: where the last advance without a record ended
+        self._ticked = ticked
+        self._idle_ms = idle_ms
+        self._last_due = last_due
+        self._emit = emit
+        self._look_interval_ms = look_interval_ms
+        self._looked_ms = _NEVER_LOOKED
+        #: the idle period, and since when this operator has had no record in it
+        self._since_ms: float | None = None
+        self._began_ms = 0.0
+        #: stream time when that began, and after the last advance
+        self._base = self._left_at = -1
+
+    def is_due(self, idle: IdleTime) -> bool:
+        """Whether there is something to do; searches the store at most once per interval."""
+        self._follow(idle)
+        if not self._is_idle(idle):
+            return False
+        if self._observed.time != self._ticked.time:
+            return True
+        if self._last_due is None or idle.now_ms < self._looked_ms + self._look_interval_ms:
+            return False
+        self._looked_ms = idle.now_ms
+        return self._last_due(self._limit(idle)) is not None
+
+    def tick(self, idle: IdleTime) -> None:
+        """Advance stream time as far as it is due, and emit what that closes."""
+        self._follow(idle)
+        if not self._is_idle(idle):
+            return
+        observed = self._observed
+        if observed.time != self._ticked.time:
+            self._advance(min(self._base + self._idle_ms, TIMESTAMP_MAX))
+        if self._last_due is not None:
+            due = self._last_due(self._limit(idle))
+            if due is not None:
+                self._advance(max(due, observed.time))
+
+    def _advance(self, time: int) -> None:
+        self._observed.time = self._ticked.time = self._left_at = time
+        if self._emit is not None:
+            self._emit(time)
+
+    def _follow(self, idle: IdleTime) -> None:
+        """Begin a new wait if the idle period is new, or a schedule has sent a record."""
+        observed = self._observed.time
+        is_new = idle.since_ms != self._since_ms
+        if is_new or observed != self._left_at:
+            self._began_ms = idle.since_ms if is_new else idle.now_ms
+            self._since_ms = idle.since_ms
+            self._base = self._left_at = observed
+            self._looked_ms = _NEVER_LOOKED
+
+    def _is_idle(self, idle: IdleTime) -> bool:
+        return self._observed.time >= 0 and idle.now_ms - self._began_ms >= self._idle_ms
+
+    def _limit(self, idle: IdleTime) -> int:
+        return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
+
+
+def advance_when_idle(
+    task: TaskContext,
+    name: str,
+    observed: TimeCell,
+    idle_ms: int | None,
+    *,
+    last_due: LastDue | None = None,
+    emit: EmitDue | None = None,
+    look_interval_ms: int = 0,
+) -> None:
+    """Register the clock of an operator with the option; ``name`` is that of its clock."""
+    if idle_ms is not None:
+        ticked = task.time_cell(f"idle:{name}")
+        clock = IdleClock(observed, ticked, idle_ms, last_due, emit, look_interval_ms)
+        task.when_idle(name, clock)
