@@ -76,6 +76,12 @@ if TYPE_CHECKING:
     from logstate.task.error_handlers import retry as retry
     from logstate.task.error_handlers import skip as skip
     from logstate.testing import TopologyTestDriver as TopologyTestDriver
+    from logstate.topology import Aggregate as Aggregate
+    from logstate.topology import Aggregates as Aggregates
+    from logstate.topology import Collect as Collect
+    from logstate.topology import Count as Count
+    from logstate.topology import CountDistinct as CountDistinct
+    from logstate.topology import First as First
     from logstate.topology import GlobalKTable as GlobalKTable
     from logstate.topology import HoppingWindows as HoppingWindows
     from logstate.topology import JoinWindows as JoinWindows
@@ -84,12 +90,19 @@ if TYPE_CHECKING:
     from logstate.topology import KGroupedTable as KGroupedTable
     from logstate.topology import KStream as KStream
     from logstate.topology import KTable as KTable
+    from logstate.topology import Last as Last
     from logstate.topology import Materialized as Materialized
+    from logstate.topology import Max as Max
+    from logstate.topology import Mean as Mean
+    from logstate.topology import Min as Min
     from logstate.topology import Processor as Processor
     from logstate.topology import ProcessorContext as ProcessorContext
     from logstate.topology import SessionWindows as SessionWindows
     from logstate.topology import SlidingWindows as SlidingWindows
+    from logstate.topology import StdDev as StdDev
     from logstate.topology import StreamsBuilder as StreamsBuilder
+    from logstate.topology import Sum as Sum
+    from logstate.topology import TopN as TopN
     from logstate.topology import Topology as Topology
     from logstate.topology import TumblingWindows as TumblingWindows
     from logstate.topology import UnlimitedWindows as UnlimitedWindows
@@ -141,7 +154,8 @@ _PUBLIC = {
     ),
     "logstate.testing": "TopologyTestDriver",
     "logstate.topology": (
-        "GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable KStream KTable"
+        "Aggregate Aggregates Collect Count CountDistinct First Last Max Mean Min StdDev Sum TopN"
+        " GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable KStream KTable"
         " KeyTimers Materialized Processor ProcessorContext SessionWindows SlidingWindows"
         " StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer Windows"
         " key_value_store lru_store session_store timer_store timestamped_key_value_store"

@@ -15,6 +15,8 @@ from logstate.topology.declaring.windows import (
     UnlimitedWindows,
     Windows,
 )
+from logstate.topology.dsl.aggregate_records import Aggregates
+from logstate.topology.dsl.aggregates import Aggregate
 from logstate.topology.dsl.builder import StreamsBuilder
 from logstate.topology.dsl.flow import GlobalKTable
 from logstate.topology.dsl.handles import (
@@ -29,7 +31,17 @@ from logstate.topology.dsl.handles import (
     WindowedCogroupedKStream,
 )
 from logstate.topology.dsl.materialized import Materialized
+from logstate.topology.dsl.numeric_aggregates import Count, Mean, StdDev, Sum
 from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
+from logstate.topology.dsl.value_aggregates import (
+    Collect,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    TopN,
+)
 from logstate.topology.graph.nodes import Partitioner, TimestampExtractor, TopicChooser, TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
@@ -48,8 +60,14 @@ from logstate.topology.processor.processor_stores import (
 from logstate.topology.processor.value_transformer import ValueTransformer
 
 __all__ = [
+    "Aggregate",
+    "Aggregates",
     "BranchedKStream",
     "CogroupedKStream",
+    "Collect",
+    "Count",
+    "CountDistinct",
+    "First",
     "GlobalKTable",
     "HoppingWindows",
     "JoinWindows",
@@ -58,18 +76,25 @@ __all__ = [
     "KStream",
     "KTable",
     "KeyTimers",
+    "Last",
     "Materialized",
+    "Max",
+    "Mean",
+    "Min",
     "Partitioner",
     "Processor",
     "ProcessorContext",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
+    "StdDev",
     "StreamsBuilder",
     "SubTopology",
+    "Sum",
     "Suppressed",
     "TimeWindowedKStream",
     "TimestampExtractor",
+    "TopN",
     "TopicChooser",
     "TopicRef",
     "Topology",

@@ -22,6 +22,9 @@ from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
+from logstate.topology.dsl.aggregate_plan import AggregatePlan
+from logstate.topology.dsl.aggregate_records import RecordOf, planned
+from logstate.topology.dsl.aggregates import Aggregate
 from logstate.topology.dsl.aggregations import (
     COUNT,
     TABLE_COUNT,
@@ -1548,6 +1551,93 @@ class CountAndReduce(ABC, Generic[G, V]):
         fold = reduction(reducer, self._grouping()[0].value)
         return self._aggregated(fold, store=store, emit=emit, name=name, late=late)
 
+    @overload
+    def agg(
+        self,
+        record: RecordOf[V, A],
+        /,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+        late: str | None = None,
+    ) -> KTable[G, A]: ...
+    @overload
+    def agg(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+        late: str | None = None,
+        **aggregates: Aggregate[V, Any, Any],
+    ) -> KTable[G, Any]: ...
+    def agg(  # type: ignore[misc]  # mypy finds "record" among the names of the second overload
+        self,
+        record: Any = None,
+        /,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+        late: str | None = None,
+        **aggregates: Any,
+    ) -> KTable[G, Any]:
+        """Compute several aggregates of each key, or key and window, as the fields of one record.
+
+        >>> from logstate import Count, Max, Mean, StreamsBuilder, Sum, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=int).group_by_key()
+        >>> spend = orders.agg(
+        ...     total=Sum(lambda cents: cents),
+        ...     orders=Count(),
+        ...     mean=Mean(lambda cents: cents),
+        ...     store="spend",
+        ... )
+        >>> spend.to_stream().to("spend")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", 250, 0), ("ada", 125, 5)])
+        ...     driver.read("spend", value=dict)
+        [('ada', {'total': 250, 'orders': 1, 'mean': 250.0}),
+         ('ada', {'total': 375, 'orders': 2, 'mean': 187.5})]
+
+        With a class of :class:`Aggregates` in place of the names type checkers know the fields.
+
+        Semantics: as :meth:`count`, but
+            Null value: what :meth:`count` counts is counted by ``Count()`` and ignored by the other
+                aggregates. They ignore a None that their function returns, too; a result without
+                values is None, 0 or ``()``.
+            Order: records are added in the order in which they arrive, in sessions too; sessions
+                that become one are merged in the order of time.
+            Store: its rows are the records, with further columns for states that are more than
+                their results. JSON.
+            Quirk: none: before the first record the row does not exist.
+
+        Args:
+            record: a class of :class:`Aggregates`.
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per key (and window) and
+                commit; "close" one final result per window, see the windowed stream's class.
+            name: the operator's name; generated if not given.
+            late: name of the stream of late records: they are emitted there instead of dropped; see
+                ``StreamsBuilder.late``. For windows only.
+            aggregates: the aggregates by the names of their fields.
+
+        Returns:
+            The table of records; its keys are ``Windowed`` if the stream is.
+
+        Raises:
+            TopologyError: no store, no aggregates, a name that a record cannot have, a retention
+                shorter than windows are open, or an ``emit`` that does not exist (for these
+                windows).
+
+        Source: SQL's ``GROUP BY`` and Flink's ``select`` of aggregates.
+        """
+        plan = planned(record, aggregates, self._grouping()[0].value)
+        fold = plan.fold("KSTREAM-AGGREGATE-")
+        table = self._aggregated(fold, store=store, emit=emit, name=name, late=late)
+        return _results_of(table, plan, name)
+
 
 class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
     """The methods of plain and time-windowed grouped streams; sessions need a merger, too."""
@@ -2989,3 +3079,79 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         subtract = callbacks.aggregator(subtractor, "subtractor")
         table = self._aggregated(fold, subtract, value=value, store=store, emit=emit, name=name)
         return KTable._of(table)
+
+    @overload
+    def agg(
+        self,
+        record: RecordOf[V, A],
+        /,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+    ) -> KTable[K, A]: ...
+    @overload
+    def agg(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+        **aggregates: Aggregate[V, Any, Any],
+    ) -> KTable[K, Any]: ...
+    def agg(  # type: ignore[misc]  # mypy finds "record" among the names of the second overload
+        self,
+        record: Any = None,
+        /,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+        **aggregates: Any,
+    ) -> KTable[K, Any]:
+        """Compute several aggregates of each group's rows, as the fields of one record.
+
+        >>> from logstate import Count, StreamsBuilder, Sum, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> shops = stock.group_by(lambda item, n: (item[0], n), name="by-shop", key=str, value=int)
+        >>> shops.agg(items=Count(), pieces=Sum(lambda n: n), store="s").to_stream().to("shops")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("stock", [("A-tea", 5, 0), ("A-rum", 2, 1), ("A-tea", None, 2)])
+        ...     driver.pipe("stock", "A-rum", None, timestamp=3)
+        ...     driver.read("shops", value=dict)
+        [('A', {'items': 1, 'pieces': 5}), ('A', {'items': 2, 'pieces': 7}),
+         ('A', {'items': 1, 'pieces': 2}), ('A', None)]
+
+        Semantics: as :meth:`aggregate`, but
+            Null value: aggregates ignore a None that their function returns.
+            Quirk: a group that loses its last row is deleted, as in SQL; :meth:`count` keeps it.
+
+        Args:
+            record: a class of :class:`Aggregates`, whose aggregates can subtract.
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per group and commit.
+            name: the operator's name; generated if not given.
+            aggregates: the aggregates by the names of their fields.
+
+        Raises:
+            TopologyError: an aggregate cannot subtract (``Min``, ``Max``, ``First``, ``Last``,
+                ``TopN``, ``Collect`` with a limit); the error names an alternative.
+
+        Source: SQL's ``GROUP BY`` and Flink's aggregates with retraction.
+        """
+        plan = planned(record, aggregates, self.value, of_table=True)
+        fold, subtract = plan.fold("KTABLE-AGGREGATE-"), plan.subtractor()
+        table = self._aggregated(fold, subtract, store=store, emit=emit, name=name)
+        return _results_of(KTable._of(table), plan, name)
+
+
+def _results_of(rows: KTable[Any, Any], plan: AggregatePlan, name: str | None) -> KTable[Any, Any]:
+    """Return the table of the records of an ``agg``, which may be only a part of its rows."""
+    if plan.row is plan.record:
+        return rows
+    serde = plan.result_serde()
+    own = None if name is None else joined_name(name, "-results", "an operator")
+    return rows._below(
+        TableMapValuesNode, own, "KTABLE-MAPVALUES-", None, serde, mapper=plan.mapper()
+    )

@@ -7,12 +7,18 @@ from datetime import timedelta
 from typing import assert_type
 
 from logstate import (
+    Aggregates,
     Application,
+    Collect,
+    Count,
     KStream,
     KTable,
+    Mean,
     Processor,
     Record,
     StreamsBuilder,
+    Sum,
+    TopN,
     TumblingWindows,
     ValueAndTimestamp,
     Windowed,
@@ -94,6 +100,41 @@ def more_errors(orders: KStream[str, Order], names: KTable[str, str], app: Appli
     print(row.value)  # error: there may be no row
     for _, total in app.store(SPEND).all():
         print(total.value)  # error: rows of this store are plain values
+
+
+class Totals(Aggregates[Order]):
+    cents: Sum[Order, int] = Sum(lambda order: order.cents)
+    orders = Count()
+    customers = Collect(customer_of)
+    best: TopN[Order, int] = TopN(lambda order: order.cents, 3)
+    mean: Mean[Order] = Mean(lambda order: order.cents)
+
+
+class WrongTotals(Aggregates[Order]):
+    cents: Sum[Order, int] = Sum(lambda order: order.total)  # error
+    mean: Mean[Order] = Mean(lambda order: order.customer)  # error
+    sum: Sum[Invoice, int] = Sum(customer_of)  # error
+
+
+def aggregates(orders: KStream[str, Order], invoices: KStream[str, Invoice]) -> None:
+    totals = orders.group_by_key().agg(Totals, store="totals")
+    assert_type(totals, KTable[str, Totals])
+    assert_type(totals.map_values(lambda row: row.cents), KTable[str, int])
+    assert_type(totals.map_values(lambda row: row.orders), KTable[str, int])
+    assert_type(totals.map_values(lambda row: row.customers), KTable[str, tuple[str, ...]])
+    assert_type(totals.map_values(lambda row: row.best), KTable[str, tuple[int, ...]])
+    assert_type(totals.map_values(lambda row: row.mean), KTable[str, float])
+    totals.map_values(lambda row: row.euros)  # error
+    totals.map_values(lambda row: row.cents, value=str)  # error
+    invoices.group_by_key().agg(Totals, store="totals")  # error
+    hourly = orders.group_by_key().windowed_by(HOUR)
+    assert_type(hourly.agg(Totals, store="t", emit="close"), KTable[Windowed[str], Totals])
+    orders.group_by_key().agg(n=Count(), cents=Sum(lambda order: order.cents), store="s")
+    orders.group_by_key().agg(x=Sum(lambda order: order.total), store="s")  # error
+    orders.group_by_key().agg(x=Mean(lambda order: order.customer), store="s")  # error
+    by_customer = orders.to_table(store="t").group_by(lambda order: (order.customer, order))
+    assert_type(by_customer.agg(Totals, store="s"), KTable[str, Totals])
+    by_customer.agg(x=Sum(lambda order: order.total), store="s")  # error
 
 
 async def asynchronous(app: Application) -> None:

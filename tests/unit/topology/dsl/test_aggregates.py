@@ -1,0 +1,208 @@
+"""What agg accepts and refuses: aggregates, their types, their names, users' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from logstate.contracts.errors import ProcessingError, TopologyError
+from logstate.testing import TopologyTestDriver
+from logstate.topology import (
+    Aggregate,
+    Aggregates,
+    Collect,
+    Count,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    StdDev,
+    StreamsBuilder,
+    Sum,
+    TopN,
+)
+from tests.unit.topology.dsl.orders_aggregated import (
+    Everything,
+    Order,
+    cents_of,
+    grouped,
+)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "alternative"),
+    [
+        (Min(cents_of), r"Use x=Collect\(\.\.\.\).*min\(row\.x\)"),
+        (Max(cents_of), r"max\(row\.x\)"),
+        (First(cents_of), r"row\.x\[0\]"),
+        (Last(cents_of), r"row\.x\[-1\]"),
+        (TopN(cents_of, 2), r"sorted\(row\.x, reverse=True\)\[:2\]"),
+        (Collect(cents_of, limit=3), "Leave the limit out"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Aggregate) else "",
+)
+def test_a_table_refuses_what_cannot_subtract_and_names_an_alternative(
+    aggregate: Any, alternative: str
+) -> None:
+    table = StreamsBuilder().table("in", key=str, value=Order, store="rows")
+    groups = table.group_by(lambda _, order: (order.who, order), name="by", key=str, value=Order)
+    with pytest.raises(TopologyError, match=alternative):
+        groups.agg(x=aggregate, store="s")
+
+
+class Longest(Aggregate[Order, list[str], int]):
+    """A user's aggregate with a state that it changes in place."""
+
+    def initial(self) -> list[str]:
+        return []
+
+    def add(self, state: list[str], value: Order) -> list[str]:
+        state.append(value.who)
+        return state
+
+    def merge(self, a: list[str], b: list[str]) -> list[str]:
+        return a + b
+
+    def subtract(self, state: list[str], value: Order) -> list[str]:
+        state.remove(value.who)
+        return state
+
+    def result(self, state: list[str]) -> int:
+        return max(map(len, state), default=0)
+
+
+def test_users_add_aggregates_and_keep_their_state_beside_the_result() -> None:
+    builder = StreamsBuilder()
+    table = grouped(builder).agg(longest=Longest(), store="s")
+    assert msgspec.structs.fields(table.value.type)[0].type is int
+    table.to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("a", Order(1, "xy"), 0), ("b", Order(2, "z"), 0)])
+        driver.pipe("in", "a", Order(1, "xyz"))
+        assert driver.read("out", value=dict) == [
+            ("a", {"longest": 2}),
+            ("b", {"longest": 1}),
+            ("a", {"longest": 3}),
+        ]
+        row = driver.store("s").get("a").value
+        assert (row.longest, row.longest_state) == (3, ["xy", "xyz"])
+
+
+class OnlyAdds(Aggregate[Order, int, int]):
+    def initial(self) -> int:
+        return 0
+
+    def add(self, state: int, value: Order) -> int:
+        return state + 1
+
+
+def test_an_aggregate_without_subtract_is_refused_by_a_table() -> None:
+    table = StreamsBuilder().table("in", key=str, value=Order, store="rows")
+    groups = table.group_by(lambda _, order: (order.who, order), name="by", key=str, value=Order)
+    with pytest.raises(TopologyError, match=r"x=OnlyAdds.*has no method subtract\(state, value\)"):
+        groups.agg(x=OnlyAdds(), store="s")
+
+
+class Line(NamedTuple):
+    pieces: int
+
+
+@dataclass
+class Basket:
+    lines: list[Line]
+    tags: dict[str, str]
+    at: tuple[int, float]
+    spent: Decimal
+    owner: Order | None = None
+
+
+TYPES: list[tuple[Callable[[Any], Any], Any]] = [
+    (lambda basket: basket.lines[0].pieces, int | None),
+    (lambda basket: basket.tags["color"], str | None),
+    (lambda basket: basket.at[1], float | None),
+    (lambda basket: basket.spent, Decimal | None),
+    (lambda basket: basket.owner.who, str | None),
+    (lambda basket: basket.owner.cents if basket.owner is not None else None, float | None),
+    (lambda basket: basket.lines[0].pieces + 1, Any),
+    (lambda basket: basket.owner.who if basket.owner else "", Any),
+    (lambda basket: basket.owner.who or basket.tags["color"], Any),
+    (lambda basket: len(basket.lines), Any),
+    (lambda basket: basket.nothing, Any),
+    (cents_of, float | None),
+    (str, str | None),
+]
+
+
+@pytest.mark.parametrize(("field", "type_"), TYPES)
+def test_the_type_of_a_field_is_declared_or_found_from_what_its_function_selects(
+    field: Callable[[Any], Any], type_: Any
+) -> None:
+    group = StreamsBuilder().stream("in", key=str, value=Basket).group_by_key()
+    table = group.agg(x=Last(field), store="s")
+    assert msgspec.structs.fields(table.value.type)[0].type == type_
+
+
+def test_a_declared_type_is_that_of_the_field() -> None:
+    group = StreamsBuilder().stream("in", key=str, value=dict).group_by_key()
+    table = group.agg(a=Sum(lambda one: one["a"], int), b=Sum(lambda one: one["b"]), store="s")
+    types = [one.type for one in msgspec.structs.fields(table.value.type)]
+    assert types == [int | None, int | float | None]
+
+
+def test_a_value_of_another_type_than_the_field_is_refused_when_it_is_written() -> None:
+    builder = StreamsBuilder()
+    group = builder.stream("in", key=str, value=dict).group_by_key()
+    group.agg(cents=Sum(lambda one: one["cents"], int), store="s")
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(ProcessingError):
+        driver.pipe("in", "a", {"cents": "7"})
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "has no aggregates"),
+    ({"x": 5}, "x= of agg must be an aggregate.*found 5"),
+    ({"_x": Count()}, "cannot have the name '_x'"),
+    ({"class": Count()}, "cannot have the name 'class'"),
+    ({"aggregate": Count()}, "cannot have the name 'aggregate'"),
+    ({"x": Mean(cents_of), "x_sum": Count()}, "need a field 'x_sum' for a state"),
+]
+
+
+@pytest.mark.parametrize(("aggregates", "message"), REFUSED)
+def test_a_record_that_cannot_be_is_refused(aggregates: dict[str, Any], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        grouped(StreamsBuilder()).agg(**aggregates, store="s")
+
+
+def test_a_class_and_names_together_are_refused() -> None:
+    group: Any = grouped(StreamsBuilder())
+    with pytest.raises(
+        TopologyError, match=r"agg was given .*Everything.* and aggregates by name \(x\)"
+    ):
+        group.agg(Everything, x=Count(), store="s")
+    with pytest.raises(TopologyError, match="takes a class of Aggregates"):
+        group.agg(Order, store="s")
+
+
+def test_a_field_without_an_aggregate_is_refused() -> None:
+    with pytest.raises(TopologyError, match=r"Wrong\.total has no aggregate"):
+
+        class Wrong(Aggregates[Order]):
+            total: int
+            n = Count()
+
+
+def test_arguments_of_aggregates_are_checked() -> None:
+    for make, message in [
+        (lambda: TopN(cents_of, 0), "n of TopN must be a positive integer"),
+        (lambda: Collect(cents_of, limit=-1), "limit of Collect must be a positive integer"),
+        (lambda: StdDev(cents_of, ddof=2), "ddof of StdDev"),
+        (lambda: Sum(lambda a, b: a), "field of Sum"),
+    ]:
+        with pytest.raises(TopologyError, match=message):
+            make()

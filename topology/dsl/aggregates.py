@@ -1,0 +1,169 @@
+"""What an aggregate of ``agg`` is: it has a state, adds values to it, and computes a result.
+
+An aggregate is an object without a state: the state is in the row of a key. The built-in ones take
+a field, a function of a record's value, and ignore records in which it is None, as SQL does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    overload,
+)
+
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.declaration_site import function_site
+
+#: values of records
+V_contra = TypeVar("V_contra", contravariant=True)
+#: states
+S = TypeVar("S")
+#: results
+R_co = TypeVar("R_co", covariant=True)
+#: values of a field
+N = TypeVar("N")
+
+
+class Aggregate(Generic[V_contra, S, R_co]):
+    """What ``agg`` computes of the values of a group. Derive from it to write another aggregate.
+
+    >>> from logstate import Aggregate, StreamsBuilder, TopologyTestDriver
+    >>> class Product(Aggregate[int, int, int]):
+    ...     def initial(self):
+    ...         return 1
+    ...
+    ...     def add(self, state, value):
+    ...         return state * value
+    ...
+    ...     def merge(self, a, b):
+    ...         return a * b
+    >>> builder = StreamsBuilder()
+    >>> table = builder.stream("in", value=int).group_by_key().agg(product=Product(), store="s")
+    >>> table.map_values(lambda row: row.product, value=int).to_stream().to("out")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("ada", 3, 0), ("ada", 9, 1)])
+    ...     driver.read("out", value=int)
+    [('ada', 3), ('ada', 27)]
+
+    The type arguments are those of the values, of the state and of the result. The types of state
+    and result become columns of the store; leave them out for any JSON. ``add`` may change the
+    state that it is given, and has to return it.
+
+    Semantics:
+        Null value: not passed to ``add``.
+        Late records: as for ``count``: the windows decide.
+        Order: the records of a group are added in the order in which they arrive.
+
+    Source: Flink's ``AggregateFunction``.
+    """
+
+    #: the parts of the state, each a column ``<field>_<part>``; "" is the column of the result
+    parts: ClassVar[tuple[str, ...]] = ("state",)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "parts" not in vars(cls) and cls.result is Aggregate.result:
+            cls.parts = ("",)
+
+    def initial(self) -> S:
+        """The state of a group without values."""
+        raise NotImplementedError
+
+    def add(self, state: S, value: V_contra) -> S:
+        """The state after one more value."""
+        raise NotImplementedError
+
+    def merge(self, a: S, b: S) -> S:
+        """The state of two sessions that become one; ``a`` is the earlier one."""
+        raise NotImplementedError
+
+    def subtract(self, state: S, value: V_contra) -> S:
+        """The state without a value that was added: for tables, whose rows change."""
+        raise NotImplementedError
+
+    def result(self, state: S) -> R_co:
+        """The result of a state; without this method the state is the result."""
+        return state  # type: ignore[return-value]
+
+    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ARG002
+        """The types of the state's parts, and of the result, for values of ``field``'s type."""
+        for cls in type(self).__mro__:
+            for declared in vars(cls).get("__orig_bases__", ()):
+                if get_origin(declared) is Aggregate:
+                    state, result = (
+                        Any if isinstance(one, TypeVar) else one for one in get_args(declared)[1:]
+                    )
+                    return (state,), result
+        return (Any,), Any
+
+    def for_table(self) -> Aggregate[Any, Any, Any]:
+        """The aggregate for tables: it may need more state to subtract."""
+        return self
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it cannot subtract, and what to use instead; None if it can."""
+        if type(self).subtract is not Aggregate.subtract:
+            return None
+        return "has no method subtract(state, value). Write one that undoes add(state, value)"
+
+    if TYPE_CHECKING:
+        # In a class of Aggregates, an aggregate declares a field: the row has its result there.
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> R_co: ...
+        def __get__(self, instance: Any, owner: Any) -> Any: ...
+
+
+class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]):
+    """An aggregate of what ``field(value)`` returns. None is ignored."""
+
+    parts: ClassVar[tuple[str, ...]] = ("",)
+    #: the initial state
+    first: ClassVar[Any] = None
+    field: Callable[[Any], Any]
+
+    def __init__(self, field: Callable[[V_contra], N], returns: type[N] | None = None) -> None:
+        callbacks.of_shape(field, f"field of {type(self).__name__}", "(value)", 1)
+        self.field = field
+        #: the type of the field's values, if it was given
+        self.returns: Any = returns
+
+    def initial(self) -> S:
+        state: S = self.first
+        return state
+
+    def take(self, state: S, value: N) -> S:
+        """The state after one more value of the field, which is not None."""
+        raise NotImplementedError
+
+    def drop(self, state: S, value: N) -> S:
+        """The state without a value of the field, which is not None."""
+        raise NotImplementedError
+
+    def add(self, state: S, value: V_contra) -> S:
+        """The state after one more value; unchanged if its field is None."""
+        found = self.field(value)
+        return state if found is None else self.take(state, found)
+
+    def subtract(self, state: S, value: V_contra) -> S:
+        """The state without a value; unchanged if its field is None."""
+        found = self.field(value)
+        return state if found is None else self.drop(state, found)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it cannot subtract, and what to use instead; None if it can."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({function_site(self.field)})"
