@@ -74,11 +74,13 @@ _FIRST_LAYOUT: Final = 1
 def fingerprint(spec: StoreSpec) -> dict[str, Any]:
     """Return everything that the bytes of a store depend on."""
     kind = kind_of(spec)
+    element = {} if spec.element is None else {"element": spec.element_format}
     return {
         "kind": spec.kind,
         "row_format": ROW_FORMAT,
         "key": spec.key_format,
         "value": spec.value_format,
+        **element,
         "window_size_ms": spec.window_size_ms,
         "advance_ms": spec.advance_ms,
         "gap_ms": spec.gap_ms,
@@ -124,8 +126,9 @@ def _changes(subject: str, stored: Fingerprint, declared: Fingerprint) -> Iterat
         is_shorter = part in _TIMES and all(sides) and sides[1] < sides[0]
         yield SpecChange(verdict, subject, part, *sides, _SHORTER if is_shorter else meaning)
     if stored["kind"] == declared["kind"]:  # otherwise their serdes say nothing new
-        for part in ("key", "value"):
-            yield from serde_changes(subject, part, stored.get(part), declared[part])
+        for part in ("key", "value", "element"):
+            if part in declared:
+                yield from serde_changes(subject, part, stored.get(part), declared[part])
 
 
 def keeps_local_rows(changes: Iterable[SpecChange]) -> bool:

@@ -108,9 +108,13 @@ if TYPE_CHECKING:
     from logstate.topology import UnlimitedWindows as UnlimitedWindows
     from logstate.topology import ValueTransformer as ValueTransformer
     from logstate.topology import Windows as Windows
+    from logstate.topology import counter_store as counter_store
     from logstate.topology import key_value_store as key_value_store
+    from logstate.topology import list_store as list_store
     from logstate.topology import lru_store as lru_store
+    from logstate.topology import map_store as map_store
     from logstate.topology import session_store as session_store
+    from logstate.topology import set_store as set_store
     from logstate.topology import timer_store as timer_store
     from logstate.topology import timestamped_key_value_store as timestamped_key_value_store
     from logstate.topology import until_time_limit as until_time_limit
@@ -158,8 +162,9 @@ _PUBLIC = {
         " GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable KStream KTable"
         " KeyTimers Materialized Processor ProcessorContext SessionWindows SlidingWindows"
         " StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer Windows"
-        " key_value_store lru_store session_store timer_store timestamped_key_value_store"
-        " until_time_limit until_window_closes versioned_store window_store"
+        " counter_store key_value_store list_store lru_store map_store session_store set_store"
+        " timer_store timestamped_key_value_store until_time_limit until_window_closes"
+        " versioned_store window_store"
     ),
     "logstate.worker.task_lag": "TaskLag",
 }

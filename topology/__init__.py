@@ -46,6 +46,12 @@ from logstate.topology.graph.nodes import Partitioner, TimestampExtractor, Topic
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 from logstate.topology.processor import timestamp_extractors as timestamp_extractors
+from logstate.topology.processor.collection_stores import (
+    counter_store,
+    list_store,
+    map_store,
+    set_store,
+)
 from logstate.topology.processor.key_timers import KeyTimers, timer_store
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import ProcessorContext
@@ -103,9 +109,13 @@ __all__ = [
     "ValueTransformer",
     "WindowedCogroupedKStream",
     "Windows",
+    "counter_store",
     "key_value_store",
+    "list_store",
     "lru_store",
+    "map_store",
     "session_store",
+    "set_store",
     "timer_store",
     "timestamped_key_value_store",
     "until_time_limit",

@@ -12,6 +12,9 @@ versioned           key; the record's time is valid-from        key, value, vali
 of a Faust table    [key, [start, end]] as JSON                 as of a window
 suppress buffer     as of the table before it                   key, window, value that waits,
                                                                 buffer_time
+list                key | 00 01 | 8B position                   key, position, value
+map                 key | 00 01 | map key                       key, map_key, value
+set                 key | 00 01 | value                         key, value
 outer join          8B time | 1B side | key                     key, record_time, left, right:
                                                                 lists, one of them null
 others              as the store lays it out                    key, value: both binary
@@ -124,6 +127,8 @@ class StoreTable:
             for one in kind.row_columns or ()
             if value is not None or one.part is None
         ]
+        self._element_type = column_type(entry.get("element"), registry)
+        self._element_name = kind.element_name
         self._has_value = not kind.row_columns
         self.name = str(entry.get("name", kind.name))
         self.key_format = str(key["format"]) if key is not None else "bytes"
@@ -140,7 +145,7 @@ class StoreTable:
             # A hidden row may be in a segment that is not expired, and be put again.
             self.changes_within_ms = interval_ms_of(entry) - self._oldest
         self._is_of_faust = self._layout is PLAIN and self.key_format == faust_keys.WINDOWED
-        self.has_windows = bool(self._layout.head_bytes or self._layout.tail_bytes)
+        self.has_windows = not self._layout.is_whole
         """Whether changelog keys are more than the key."""
 
     def batch_columns(self, *, with_tombstones: bool, with_meta: bool) -> list[Column]:
@@ -183,10 +188,13 @@ class StoreTable:
     def has_key_bytes(self) -> bool:
         """Whether changes have the key's bytes, because different keys may have equal columns.
 
-        Those of texts, integers, booleans and bytes do. Decimals of another exponent, 0.0 and -0.0,
+        An element is not one of the columns that identify a row, so its rows have them, too. Those
+        of other texts, integers, booleans and bytes do. Decimals of another exponent, 0.0 and -0.0,
         an instant in two time zones, a field that is absent or null, and two schemas of a registry
         are different keys that may be shown the same.
         """
+        if self._layout.has_element:
+            return True
         is_bytes = self._is_raw or bool(self._layout.head_bytes)
         return self.key_format not in _ONE_FORM_EACH and not is_bytes
 
@@ -222,6 +230,10 @@ class StoreTable:
         if self._layout.record_time_at is not None:
             record_times = _times(self._layout.record_time_at)
             return [*columns, self._time_column("record_time", lambda b: record_times(b.keys))]
+        if self._layout.has_element:
+            element_of = self._layout.element_of
+            name, kind = self._element_name or "value", self._element_type
+            return [*columns, _decoded(self.name, name, kind, lambda b: _parts_of(b, element_of))]
         found = self._window_times()
         if found is None:
             return columns
@@ -252,12 +264,16 @@ class StoreTable:
     def _inner_keys(self, block: Block) -> pa.Array:
         if not self.has_windows:
             return block.keys
+        if self._layout.has_element:
+            return _parts_of(block, self._layout.inner_key)
         head, tail = self._layout.head_bytes, self._layout.tail_bytes
         return pc.binary_slice(block.keys, head, -tail or _KEY_BYTES_MAX)
 
     def _value_columns(self) -> list[Column]:
         if self._has_value:
             return [_decoded(self.name, "value", self.value_type, lambda block: block.values)]
+        if self._layout.has_element:  # the value is the element, which the key has
+            return []
         return [self._row_column(*each) for each in self._row_columns]
 
     def _row_column(self, column: RowColumn, kind: ColumnType) -> Column:
@@ -309,6 +325,11 @@ def table_of(options: SourceOptions, entry: Mapping[str, Any]) -> StoreTable:
 def _times(at: int) -> Times:
     """Return the reader of the times at a position of keys."""
     return lambda keys: numbers(pc.binary_slice(keys, at, at + START_BYTES or None), LONG)
+
+
+def _parts_of(block: Block, part_of: Callable[[bytes], bytes | None]) -> pa.Array:
+    """Return a part of the keys, whose length differs from key to key."""
+    return pa.array(map(part_of, block.keys.to_pylist()), BINARY)
 
 
 def _sequences(keys: pa.Array) -> pa.Array:

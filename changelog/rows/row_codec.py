@@ -64,6 +64,9 @@ class RowCodec(NamedTuple):
     decode_row: Callable[[bytes], Any]
     key_bounds: Callable[[Any, Any], Bounds]
     row_format: RowFormat
+    encode_element: Callable[[Any], Any]
+    """Of stores with several elements per key; so is ``decode_element``."""
+    decode_element: Callable[[Any], Any]
 
     def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
         """Return a test whether a serialized key is between two keys, inclusive; None = open."""
@@ -103,6 +106,7 @@ def row_codec(spec: StoreSpec, topic: str, row_format: RowFormat) -> RowCodec:
         row_format.row_decoder(decode_value),
         key_bounds(spec, raw_key),
         row_format,
+        *spec.bound_element(topic),
     )
 
 

@@ -109,7 +109,8 @@ def row_expressions(entry: Mapping[str, Any]) -> list[str]:
     Raises ConfigError for a store whose rows only the library decodes.
     """
     kind = kind_of(entry)
-    if kind.row_columns is not None or entry.get("retain_duplicates"):
+    has_other_rows = kind.row_columns is not None or kind.key_layout.has_element
+    if has_other_rows or entry.get("retain_duplicates"):
         raise ConfigError(
             f"store {entry.get('name')!r} is a {entry['kind']} store, whose rows no SQL expression"
             ' decodes; read it with format("logstate")'

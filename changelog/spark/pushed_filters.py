@@ -38,7 +38,15 @@ _TYPES = (
 #: columns other than the key that are available without decoding values
 _CHEAP = frozenset(
     {
-        *("window_start", "window_end", "valid_from", "valid_to", "_sequence"),
+        *(
+            "position",
+            "map_key",
+            "window_start",
+            "window_end",
+            "valid_from",
+            "valid_to",
+            "_sequence",
+        ),
         *("_partition", "_offset", "_timestamp", "_is_tombstone"),
     }
 )

@@ -12,11 +12,15 @@ from typing import Any, Final, TypeAlias
 from logstate.changelog.rows.row_codec import row_codec
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites
+from logstate.changelog.stores.counter import COUNTERS
 from logstate.changelog.stores.join_buffer import JOIN_BUFFER
 from logstate.changelog.stores.key_value import KEY_VALUE
+from logstate.changelog.stores.lists import LISTS
 from logstate.changelog.stores.lru import KEY_VALUE_LRU, TIMESTAMPED_KEY_VALUE_LRU
+from logstate.changelog.stores.maps import MAPS
 from logstate.changelog.stores.outer_join_buffer import OUTER_JOIN
 from logstate.changelog.stores.session import SESSIONS
+from logstate.changelog.stores.sets import SETS
 from logstate.changelog.stores.store_kind import StoreKind
 from logstate.changelog.stores.subscription import FOREIGN_KEY_SUBSCRIPTION
 from logstate.changelog.stores.suppress_buffer import SUPPRESS_BUFFER
@@ -40,6 +44,7 @@ def register(kind: StoreKind) -> None:
 for _kind in (
     KEY_VALUE, KEY_VALUE_LRU, TIMESTAMPED_KEY_VALUE, TIMESTAMPED_KEY_VALUE_LRU,
     WINDOWS, TIMESTAMPED_WINDOWS, SESSIONS, VERSIONED,
+    LISTS, MAPS, SETS, COUNTERS,
     SUPPRESS_BUFFER, OUTER_JOIN, JOIN_BUFFER, FOREIGN_KEY_SUBSCRIPTION,
 ):  # fmt: skip
     register(_kind)

@@ -46,6 +46,8 @@ class RowColumn(NamedTuple):
 
 #: names of the parameters for times in requests over HTTP
 SPAN: Final = ("from", "to")
+#: and for the first and the last element of a key
+BOUNDS: Final = ("lower", "upper")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class StoreKind:
     is_internal: bool = False
     """Only an operator uses such stores: commands and HTTP do not decode their changelogs."""
     key_reads: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"get": ()})
-    """Over HTTP: reads by key -> their time parameters; the last is the default."""
+    """Over HTTP: reads by key -> their parameters, times or an element; the last is the default."""
     range_read: tuple[str, tuple[str, ...]] = ("range", ())
     """Over HTTP: the read of several keys and its time parameters."""
     are_rows_records: bool = False
@@ -86,6 +88,9 @@ class StoreKind:
     """With ``keep_at_retention``, a row on disk is shown when it is as old as the retention."""
     is_keyed_by_pair: bool = False
     """A changelog key is two keys, the first with its length before it; that one is hashed."""
+    element_name: str = ""
+    """Where a key has elements: the name of the element that a row has besides key and value, as
+    a column and in data. Empty if the value is the element."""
     segment_interval_ms: Callable[[StoreSpec], int | None] = lambda _: None
     """The interval of segments, if rows are stored by segment."""
     local_layout: Callable[[StoreSpec], int] = lambda _: 1

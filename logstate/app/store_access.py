@@ -23,6 +23,7 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.setting_rules import durations, positions
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
 from logstate.contracts.typed_stores import (
+    ElementStore,
     KeyValueStore,
     SessionStore,
     StoreDeclaration,
@@ -41,6 +42,7 @@ from logstate.queries.store_types import (
 from logstate.topics.placement import BY_HASH
 
 K = TypeVar("K")
+G = TypeVar("G")
 V = TypeVar("V")
 _ANSWER_WITHIN = timedelta(seconds=10)
 
@@ -96,11 +98,13 @@ class StoreAccess:
     ) -> QueryableStore[K, K, V, V | None]: ...
     @overload
     def store(
-        self, name: StoreDeclaration[WindowStore[K, V]], **options: Unpack[LocalOptions]
-    ) -> QueryableStore[K, Windowed[K], V, V | None]: ...
+        self, name: StoreDeclaration[ElementStore[K, G, V]], **options: Unpack[LocalOptions]
+    ) -> QueryableStore[K, G, V, V | None]: ...
     @overload
     def store(
-        self, name: StoreDeclaration[SessionStore[K, V]], **options: Unpack[LocalOptions]
+        self,
+        name: StoreDeclaration[WindowStore[K, V]] | StoreDeclaration[SessionStore[K, V]],
+        **options: Unpack[LocalOptions],
     ) -> QueryableStore[K, Windowed[K], V, V | None]: ...
     @overload
     def store(
@@ -236,11 +240,13 @@ topology declares
     ) -> RemoteStore[K, K, V, V | None]: ...
     @overload
     def remote_store(
-        self, name: StoreDeclaration[WindowStore[K, V]], **options: Unpack[RemoteOptions]
-    ) -> RemoteStore[K, Windowed[K], V, V | None]: ...
+        self, name: StoreDeclaration[ElementStore[K, G, V]], **options: Unpack[RemoteOptions]
+    ) -> RemoteStore[K, G, V, V | None]: ...
     @overload
     def remote_store(
-        self, name: StoreDeclaration[SessionStore[K, V]], **options: Unpack[RemoteOptions]
+        self,
+        name: StoreDeclaration[WindowStore[K, V]] | StoreDeclaration[SessionStore[K, V]],
+        **options: Unpack[RemoteOptions],
     ) -> RemoteStore[K, Windowed[K], V, V | None]: ...
     @overload
     def remote_store(
@@ -351,11 +357,13 @@ topology declares
     ) -> AsyncRemoteStore[K, K, V, V | None]: ...
     @overload
     def async_remote_store(
-        self, name: StoreDeclaration[WindowStore[K, V]], **options: Unpack[RemoteOptions]
-    ) -> AsyncRemoteStore[K, Windowed[K], V, V | None]: ...
+        self, name: StoreDeclaration[ElementStore[K, G, V]], **options: Unpack[RemoteOptions]
+    ) -> AsyncRemoteStore[K, G, V, V | None]: ...
     @overload
     def async_remote_store(
-        self, name: StoreDeclaration[SessionStore[K, V]], **options: Unpack[RemoteOptions]
+        self,
+        name: StoreDeclaration[WindowStore[K, V]] | StoreDeclaration[SessionStore[K, V]],
+        **options: Unpack[RemoteOptions],
     ) -> AsyncRemoteStore[K, Windowed[K], V, V | None]: ...
     @overload
     def async_remote_store(

@@ -7,7 +7,13 @@ PLAIN        key
 WINDOW       key | 8B start | 4B sequence number
 WINDOW_KEY   key | 8B start: a key that is a window
 SESSION      key | 8B end | 8B start
+ELEMENT      key | 00 01 | element: in the key, ``00``
+             is written as ``00 FF``
 ===========  ========================================
+
+An element is a position of a list, a key of a map, or a value of a set. No key with its end mark is
+the beginning of another one, so the elements of a key are the rows of one prefix, and keys keep the
+order of their bytes.
 
 The layout of a store depends on its kind (`changelog.stores.store_kind`), that of plain keys on
 their format.
@@ -28,6 +34,9 @@ _SESSION = struct.Struct(">qq")
 START_BYTES = 8
 WINDOW_TAIL_BYTES = 12
 SESSION_TAIL_BYTES = 16
+#: behind a key that an element follows, and what stands for a zero byte of the key
+_KEY_END: Final = b"\x00\x01"
+_ZERO: Final = b"\x00\xff"
 #: the largest time; ends beyond it are truncated here, as in Java
 MAX_TIME_MS = 2**63 - 1
 
@@ -46,6 +55,29 @@ def window_tail(key: bytes) -> tuple[int, int]:
 def session_times(key: bytes) -> tuple[int, int]:
     """Return (end, start) in the key of a session."""
     return _SESSION.unpack_from(key, len(key) - SESSION_TAIL_BYTES)
+
+
+def ended_key(key: bytes) -> bytes:
+    r"""Return a key with its end mark: what the keys of its elements begin with.
+
+    >>> ended_key(b"a\x00b")
+    b'a\x00\xffb\x00\x01'
+    """
+    return key.replace(b"\x00", _ZERO) + _KEY_END
+
+
+def split_element(data: bytes) -> tuple[bytes, bytes]:
+    r"""Return the key and the element in the key of an element.
+
+    Raises ValueError for bytes without an end mark.
+
+    >>> split_element(ended_key(b"a\x00b") + b"7")
+    (b'a\x00b', b'7')
+    """
+    end = data.find(_KEY_END)  # a zero byte of the key has FF behind it
+    if end < 0:
+        raise ValueError("the bytes have no end mark of a key, which an element would follow")
+    return data[:end].replace(_ZERO, b"\x00"), data[end + len(_KEY_END) :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +100,27 @@ class KeyLayout:
     sequence_at: int | None = None
     """Of a number of 4 bytes, by which the rows of a key and a window differ."""
 
+    has_element: bool = False
+    """The key has an end mark, and an element follows."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether keys have no additions."""
+        return not (self.head_bytes or self.tail_bytes or self.has_element)
+
     def inner_key(self, key: bytes) -> bytes:
         """Return the key without its window and other additions."""
+        if self.has_element:
+            return split_element(key)[0]
         return key[self.head_bytes : -self.tail_bytes or None]
+
+    def element_of(self, key: bytes) -> bytes | None:
+        """Return the element behind the key; None for keys without one.
+
+        >>> ELEMENT.element_of(ended_key(b"ada") + b"7")
+        b'7'
+        """
+        return split_element(key)[1] if self.has_element else None
 
     def window_of(self, key: bytes, size_ms: int | None) -> tuple[int, int | None] | None:
         """Return start and end of the window; the end is None if unknown; None without a window.
@@ -112,6 +162,7 @@ PLAIN: Final = KeyLayout()
 WINDOW: Final = KeyLayout(tail_bytes=WINDOW_TAIL_BYTES, start_at=-12, sequence_at=-4)
 WINDOW_KEY: Final = KeyLayout(tail_bytes=START_BYTES, start_at=-8)
 SESSION: Final = KeyLayout(tail_bytes=SESSION_TAIL_BYTES, start_at=-8, end_at=-16)
+ELEMENT: Final = KeyLayout(has_element=True)
 
 #: keys with a window behind them: format to the layout that they have on a topic
 WINDOWED: Final[Mapping[str, KeyLayout]] = {"windowed": WINDOW_KEY, "session_windowed": SESSION}

@@ -36,6 +36,10 @@ V = TypeVar("V")
 Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
 
 
+def _unchanged(element: Any) -> Any:
+    return element
+
+
 @dataclass(frozen=True)
 class StoreSpec:
     """The specification of a store. Names become parts of topic and directory names."""
@@ -55,7 +59,9 @@ class StoreSpec:
     retain_duplicates: bool = False  # window stores of stream joins: every put is a row
     history_ms: int | None = None  # versioned stores
     grace_ms: int | None = None  # buffers
-    capacity: int | None = None  # LRU stores: the most keys they hold
+    #: lists, maps, sets: what the rows of a key differ by (position, map key, or the value)
+    element: Serde[Any] | None = None
+    capacity: int | None = None  # the most keys of an LRU store, the most elements of a key
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
     keep_at_retention: bool = False  # for results on window close, read at T - retention too
@@ -93,6 +99,21 @@ class StoreSpec:
     def value_format(self) -> Mapping[str, Any]:
         """The format of its values."""
         return self.value.describe()
+
+    @cached_property
+    def element_format(self) -> Mapping[str, Any] | None:
+        """The format of its elements, if a key has several."""
+        return None if self.element is None else self.element.describe()
+
+    def bound_element(self, topic: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        """Return the functions that encode and decode its elements, where a key has several.
+
+        In a schema registry they have a subject of their own. Without elements they change nothing.
+        """
+        if self.element is None:
+            return _unchanged, _unchanged
+        topic = f"{topic}-element"
+        return self.element.serializer(topic, True), self.element.deserializer(topic, True)
 
     @property
     def is_only_local(self) -> bool:
@@ -209,10 +230,16 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "all": {},
     "reverse_all": {},
     "approximate_num_entries": {},
+    "items": {"key": "key", "lower": "element bound", "upper": "element bound", "reverse": "flag"},
+    "values": {"key": "key", "lower": "element bound", "upper": "element bound", "reverse": "flag"},
+    "contains": {"key": "key", "value": "element"},
+    "size": {"key": "key"},
     "fetch_all": _SPAN,
     "fetch_key_range": {**_BOUNDS, **_SPAN},
     "find_sessions_of_key_range": {**_BOUNDS, **_OVERLAP},
 }
+#: of ``get``, where a key has several elements
+_GET_ELEMENT: Final = {"key": "key", "element": "element"}
 
 
 def check_arguments(
@@ -228,6 +255,8 @@ def check_arguments(
     or of a comparison, which does not name the query. The number of arguments is not checked here.
     """
     kinds = ARGUMENTS.get(read, {})
+    if spec.element is not None and read == "get":
+        kinds = _GET_ELEMENT
     given = {**dict(zip(kinds, arguments, strict=False)), **options}
     for name, value in given.items():
         kind = kinds.get(name)
@@ -239,6 +268,8 @@ def check_arguments(
         ):
             if kind != "prefix" or prefix_bytes(spec, value) is None:
                 _check_key(spec, encode_key, argument, value)
+        elif kind == "element" or (kind == "element bound" and value is not None):
+            _check_element(spec, argument, value)
         elif kind == "time" or (kind == "time or none" and value is not None):
             _check_time(spec, argument, value)
             if name == "as_of" and spec.history_ms is None:
@@ -307,6 +338,18 @@ def _check_key(
         why = f"{type(error).__name__}: {text_of(error)}"
         raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, why) from error
     raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, "Keys are never None")
+
+
+def _check_element(spec: StoreSpec, argument: str, element: Any) -> None:
+    assert spec.element is not None, "only stores of elements have such reads"
+    try:
+        spec.element.serializer(f"{spec.name}-changelog", True)(element)
+    except RegistryError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {text_of(error)}"
+        expected = f"{argument} takes {spec.element!r}"
+        raise _unfit(spec, expected, element, why) from error
 
 
 def _keys(spec: StoreSpec) -> str:

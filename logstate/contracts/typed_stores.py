@@ -8,7 +8,7 @@ the stores are declared (:mod:`logstate.topology.processor.processor_stores`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,13 +17,16 @@ from logstate.contracts.stores import Entries, StoreSpec, VersionedRecord
 
 K = TypeVar("K")
 K_contra = TypeVar("K_contra", contravariant=True)
+E = TypeVar("E")
+G_co = TypeVar("G_co", covariant=True)
 V = TypeVar("V")
-S = TypeVar("S")
+V_co = TypeVar("V_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class StoreDeclaration(StoreSpec, Generic[S]):
-    """The specification of a store of type ``S``, for ``stores=`` and ``context.store()``.
+class StoreDeclaration(StoreSpec, Generic[S_co]):
+    """The specification of a store of type ``S_co``, for ``stores=`` and ``context.store()``.
 
     >>> from logstate import key_value_store
     >>> key_value_store("totals", str, int).name
@@ -55,6 +58,68 @@ class KeyValueStore(Protocol[K, V]):
     def reverse_all(self) -> Iterator[tuple[K, V]]: ...
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]: ...
     def approximate_num_entries(self) -> int: ...
+
+
+class CounterStore(KeyValueStore[K, int], Protocol[K]):
+    """A whole number per key; ``add`` returns the sum."""
+
+    def add(self, key: K, amount: int = 1) -> int: ...
+
+
+class ElementStore(Protocol[K_contra, G_co, V_co]):
+    """The common part of lists, maps and sets; ``G_co`` is what rows of several keys begin with."""
+
+    def clear(self, key: K_contra) -> int: ...
+    def size(self, key: K_contra) -> int: ...
+    def range(
+        self, lower: K_contra | None = None, upper: K_contra | None = None
+    ) -> Iterator[tuple[G_co, V_co]]: ...
+    def all(self) -> Iterator[tuple[G_co, V_co]]: ...
+    def approximate_num_entries(self) -> int: ...
+
+
+class ListStore(ElementStore[K, tuple[K, int], V], Protocol[K, V]):
+    """Values per key, in the order of their appends.
+
+    An index counts from the oldest value, a negative one from the newest. Bounds of ``items`` and
+    ``values`` are positions, and inclusive.
+    """
+
+    def append(self, key: K, value: V) -> None: ...
+    def extend(self, key: K, values: Iterable[V]) -> None: ...
+    def set(self, key: K, index: int, value: V) -> None: ...
+    def get(self, key: K, index: int) -> V | None: ...
+    def pop(self, key: K) -> V | None: ...
+    def pop_first(self, key: K) -> V | None: ...
+    def values(
+        self, key: K, lower: int | None = None, upper: int | None = None, *, reverse: bool = False
+    ) -> Iterator[V]: ...
+    def items(
+        self, key: K, lower: int | None = None, upper: int | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V]]: ...
+
+
+class MapStore(ElementStore[K, tuple[K, E], V], Protocol[K, E, V]):
+    """A value per key and map key. ``put(key, map_key, None)`` deletes. Bounds are inclusive."""
+
+    def get(self, key: K, map_key: E) -> V | None: ...
+    def put(self, key: K, map_key: E, value: V | None) -> None: ...
+    def put_all(self, key: K, entries: Entries[E, V]) -> None: ...
+    def delete(self, key: K, map_key: E) -> V | None: ...
+    def items(
+        self, key: K, lower: E | None = None, upper: E | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[E, V]]: ...
+
+
+class SetStore(ElementStore[K, K, V], Protocol[K, V]):
+    """A set of values per key. ``add`` and ``discard`` return whether they changed it."""
+
+    def add(self, key: K, value: V) -> bool: ...
+    def discard(self, key: K, value: V) -> bool: ...
+    def contains(self, key: K, value: V) -> bool: ...
+    def values(
+        self, key: K, lower: V | None = None, upper: V | None = None, *, reverse: bool = False
+    ) -> Iterator[V]: ...
 
 
 class WindowStore(Protocol[K, V]):

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.changelog.stores.kinds import kind_of
+from logstate.changelog.stores.store_kind import SPAN
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
 from logstate.http.changes import ChangeFeed
 from logstate.http.client import READ_PATH
 from logstate.http.instance_endpoints import InstanceEndpoints, IsReady, ServedApplication
-from logstate.http.keys import document, key_of, plain, plain_row
+from logstate.http.keys import document, element_of, key_of, plain, plain_row, row_shower
 from logstate.http.page import page
 from logstate.http.parameters import (
     OF_CHANGES,
@@ -227,7 +228,8 @@ class AsgiService:
         key = key_of(request.path_params["key"], spec.key, name, is_base64=is_base64(query))
         store = self._remote(request, name)
         partition = number(query, "partition")
-        read, arguments = read_of_key(kind_of(spec), query)
+        kind = kind_of(spec)
+        read, arguments = read_of_key(kind, query, lambda text: element_of(text, spec))
         found = store.answer(read, key, *arguments, partition=partition)
         about = {
             "partition": found.partition,
@@ -240,9 +242,10 @@ class AsgiService:
             if len(rows) > self._answers.serving.page_rows:
                 raise BadRequestError(
                     f"key {key!r:.100} has more than {len(rows) - 1} rows there: use a shorter"
-                    " span with from= and to="
+                    f" span with {'= and '.join(kind.key_reads.get(read) or SPAN)}="
                 )
-            return json_response({"rows": [plain_row(row) for row in rows], **about})
+            show = row_shower(kind, read)
+            return json_response({"rows": [show(row) for row in rows], **about})
         if found.value is None:
             return json_response({"error": "the row does not exist", **about}, 404)
         return json_response({"row": plain(found.value), **about})
@@ -265,10 +268,12 @@ class AsgiService:
             None if text is None else key_of(text, spec.key, name, is_base64=as_bytes)
             for text in given
         ]
-        read, arguments = read_of_range(kind_of(spec), (keys[0], keys[1]), query)
+        kind = kind_of(spec)
+        read, arguments = read_of_range(kind, (keys[0], keys[1]), query)
         answers = store.answers_of_all(read, *arguments)
         first = next(answers, None)  # an immediate failure gets a status, not a broken stream
-        rest = _lines(itertools.chain([] if first is None else [first], answers))
+        show = row_shower(kind, read)
+        rest = _lines(itertools.chain([] if first is None else [first], answers), show)
         return ndjson_response(_page(_Pages(name, query, rest), limit, self._pages), self._asking)
 
     def _remote(self, request: Request, name: str) -> RemoteStore[Any, Any, Any, Any]:
@@ -360,7 +365,9 @@ def _opened(reader_of: Callable[[Request], ChangeFeed], request: Request) -> Any
     return found[0] if found else refusal
 
 
-def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
+def _lines(
+    answers: Iterator[Any], show: Callable[[Any], Any] = plain_row
+) -> Iterator[tuple[bool, bytes]]:
     """Yield each line, and whether it is a row."""
     try:
         for answer in answers:
@@ -368,7 +375,7 @@ def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
             about = {"partition": answer.partition, "positions": positions, "lag": answer.lag}
             yield False, msgspec.json.encode(about)
             for row in answer.value:
-                yield True, document(plain_row(row))
+                yield True, document(show(row))
     except LogstateError as exc:
         yield False, msgspec.json.encode({"error": str(exc)})
         return

@@ -83,6 +83,7 @@ class ChangeFeed:
             self._key, self._value = row_decoders(spec.key, spec.value, topic)
         else:
             self._key, self._value = record_decoders(*spec.source_serdes, topic)
+        _, self._element = spec.bound_element(topic)
         admin = cluster.admin()
         try:
             if spec.source_topic is None:
@@ -144,6 +145,10 @@ class ChangeFeed:
         found["key"] = (
             None if key is None else plain(self._key(self._layout.inner_key(key), headers))
         )
+        if self._layout.has_element and key is not None:
+            found[self._kind.element_name or "element"] = plain(
+                self._element(self._layout.element_of(key))
+            )
         if value is not None:
             value = plain(self._value(self._kind.value_of(key or b"", value, self._name), headers))
         found["value"] = value

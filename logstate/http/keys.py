@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from logstate.changelog.stores.store_kind import StoreKind
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import ORDERED, SCALARS
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
-from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
 from logstate.http.plain_objects import data_of
 
 KEY_MAX = 8_192
@@ -23,13 +25,15 @@ _STANDARD = str.maketrans("-_", "+/")
 _IN_PATHS = (str, int, float, UUID)
 
 
-def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
+def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool, what: str = "key") -> Any:
     """Return the key in a path: plain for text and numbers, JSON for JSON keys.
 
     Keys of every other format are the base64 of their bytes (``?key=base64``). Raises SerdeError.
     """
     if len(text) > KEY_MAX:
-        raise SerdeError(f"the key has {len(text)} characters, but at most {KEY_MAX} are allowed")
+        raise SerdeError(
+            f"the {what} has {len(text)} characters, but at most {KEY_MAX} are allowed"
+        )
     name = str(serde.describe()["format"])
     decode = serde.deserializer(f"{store}-changelog", True)
     try:
@@ -47,17 +51,21 @@ def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
         if name == "json":
             return decode(text.encode())
     except Exception as exc:
-        raise _no_key(text, name, store, exc) from exc
+        article = "an" if what == "element" else "a"
+        raise SerdeError(
+            f"{text!r:.100} is not {article} {what} of store {store!r}, whose {what}s are {name}:"
+            f" {exc}"
+        ) from exc
     raise SerdeError(
-        f"keys of store {store!r} are {name}, which a path cannot contain: give the base64 of"
+        f"{what}s of store {store!r} are {name}, which a path cannot contain: give the base64 of"
         " its bytes, and ?key=base64"
     )
 
 
-def _no_key(text: str, name: str, store: str, exc: Exception) -> SerdeError:
-    return SerdeError(
-        f"{text!r:.100} is not a key of store {store!r}, whose keys are {name}: {exc}"
-    )
+def element_of(text: str, spec: StoreSpec) -> Any:
+    """Return the element of a key that a parameter names, as :func:`key_of` reads keys."""
+    assert spec.element is not None, "only stores of elements have such parameters"
+    return key_of(text, spec.element, spec.name, is_base64=False, what="element")
 
 
 def plain(value: Any) -> Any:
@@ -87,6 +95,22 @@ def plain_row(row: Any) -> Any:
         left = plain(left)
         return {**left, **rest} if isinstance(row[0], Windowed) else {"key": left, **rest}
     return plain(row)
+
+
+def row_shower(kind: StoreKind, read: str) -> Callable[[Any], Any]:
+    """Return the function that shows a row of a read of a store as JSON data."""
+    if read == "values":
+        return plain
+    name = kind.element_name
+    if read == "items":
+        return lambda row: {name: plain(row[0]), "value": plain(row[1])}
+    if not name:
+        return plain_row
+    return lambda row: {
+        "key": plain(row[0][0]),
+        name: plain(row[0][1]),
+        "value": plain(row[1]),
+    }
 
 
 def document(content: Any) -> bytes:

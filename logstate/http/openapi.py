@@ -49,8 +49,17 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "from": {"schema": _INTEGER, "description": "first time, in ms, inclusive"},
     "to": {"schema": _INTEGER, "description": "last time, in ms, inclusive"},
     "as_of": {"schema": _INTEGER, "description": "the time of the version, in ms"},
-    "lower": {"schema": {"type": "string"}, "description": "first key, inclusive"},
-    "upper": {"schema": {"type": "string"}, "description": "last key, inclusive"},
+    "index": {"schema": _INTEGER, "description": "of a list, from 0; below 0 from its end"},
+    "map_key": {"schema": {"type": "string"}, "description": "a key of the map, as text"},
+    "value": {"schema": {"type": "string"}, "description": "a value of the set, as text"},
+    "lower": {
+        "schema": {"type": "string"},
+        "description": "first key, or of a key its first element, inclusive",
+    },
+    "upper": {
+        "schema": {"type": "string"},
+        "description": "last key, or of a key its last element, inclusive",
+    },
     "limit": {"schema": _INTEGER, "description": "the most rows of a page"},
     "continue": {"schema": {"type": "string"}, "description": "token of the next page"},
     "after": {"schema": {"type": "string"}, "description": "id of the last event that was read"},
@@ -118,6 +127,9 @@ def _paths_of(spec: StoreSpec, components: SchemaComponents) -> dict[str, Any]:
     kind, name = kind_of(spec), spec.name
     key, value = components.json(spec.key_format), components.json(spec.value_format)
     fields = _fields(kind, value)
+    element = {}
+    if kind.element_name and spec.element_format is not None:
+        element = {kind.element_name: components.json(spec.element_format)}
     times = dict.fromkeys(one for names in kind.key_reads.values() for one in names)
     in_path = {
         "name": "key",
@@ -132,7 +144,7 @@ def _paths_of(spec: StoreSpec, components: SchemaComponents) -> dict[str, Any]:
             f"{name}_key",
             f"Read a key of the {kind.name} store {name!r}",
             [in_path, *_query(*times, *_KEYED)],
-            {"application/json": {"schema": _answer(kind, key, fields)}},
+            {"application/json": {"schema": _answer(kind, key, fields, element)}},
             ("400", "404", "503"),
         )
     }
@@ -141,7 +153,7 @@ def _paths_of(spec: StoreSpec, components: SchemaComponents) -> dict[str, Any]:
             f"{name}_range",
             f"Read rows of the {kind.name} store {name!r}, one per line",
             _query(*kind.range_read[1], *_RANGED),
-            {"application/x-ndjson": {"schema": _line(kind, key, fields)}},
+            {"application/x-ndjson": {"schema": _line(kind, key, fields, element)}},
             ("400", "410", "503"),
         )
     beginning = {
@@ -161,10 +173,18 @@ def _paths_of(spec: StoreSpec, components: SchemaComponents) -> dict[str, Any]:
     return found
 
 
-def _answer(kind: StoreKind, key: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+def _answer(
+    kind: StoreKind, key: dict[str, Any], fields: dict[str, Any], element: dict[str, Any]
+) -> dict[str, Any]:
     """Return the schema of the answer for a key: one row or rows, and where they are from."""
     rows: dict[str, Any] = {}
-    if "get" in kind.key_reads or "fetch" in kind.key_reads:
+    if "contains" in kind.key_reads:
+        rows["row"] = {"type": "boolean", "description": "with value=: whether the set has it"}
+        rows["rows"] = {"type": "array", "items": fields["value"]}
+    elif "items" in kind.key_reads:
+        rows["row"] = {**fields["value"], "description": f"with {kind.key_reads['get'][0]}="}
+        rows["rows"] = {"type": "array", "items": _object({**element, **fields})}
+    elif "get" in kind.key_reads or "fetch" in kind.key_reads:
         rows["row"] = _object(fields) if len(fields) > 1 else fields["value"]
     if "fetch_range" in kind.key_reads:
         start = {**_INTEGER, "description": "start of the window, in ms"}
@@ -180,7 +200,9 @@ def _answer(kind: StoreKind, key: dict[str, Any], fields: dict[str, Any]) -> dic
     return {**_object({**rows, **about}), "required": list(about)}
 
 
-def _line(kind: StoreKind, key: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+def _line(
+    kind: StoreKind, key: dict[str, Any], fields: dict[str, Any], element: dict[str, Any]
+) -> dict[str, Any]:
     """Return the schema of a line of a scan: a row, or where the next rows are from, or the end."""
     window = _WINDOW if kind.range_read[1] else {}
     others: tuple[dict[str, Any], ...] = (
@@ -189,7 +211,7 @@ def _line(kind: StoreKind, key: dict[str, Any], fields: dict[str, Any]) -> dict[
         {"end": {"type": "boolean"}},
         {"error": {"type": "string"}},
     )
-    ones = [_object({"key": key, **window, **fields})]
+    ones = [_object({"key": key, **window, **element, **fields})]
     ones += [{**_object(dict(one)), "required": list(one)} for one in others]
     return {"anyOf": ones}
 

@@ -7,29 +7,33 @@ looked up. So the bytes are checked as they were sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from logstate.changelog.stores.store_kind import SPAN, StoreKind
+from logstate.changelog.stores.store_kind import BOUNDS, SPAN, StoreKind
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.setting_rules import positions
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams as Query
 
+#: parses the text of an element of a key
+Element = Callable[[str], Any]
 #: times, offsets and partition numbers are signed integers of eight bytes
 _LARGEST = 2**63 - 1
 #: a number with more digits is larger, and parsing thousands of digits takes long
 _DIGITS_MAX = 19
 _LATEST_MS = 2**62
 _TIMES = ("start", "as_of", *SPAN)
+#: that name an element of a key, or the first and the last one
+_ELEMENTS = ("index", "map_key", "value", "lower", "upper")
 _OF_READS = ("key", "at_least", "standbys", "max_age", *_TIMES)
 #: parameters by kind of request
-OF_KEYS = ("partition", *_OF_READS)
+OF_KEYS = ("partition", *_ELEMENTS, *_OF_READS)
 OF_RANGES = ("lower", "upper", "limit", "continue", *_OF_READS)
 OF_CHANGES = ("after", "from")
 OF_TOPOLOGY = ("as", "width")
@@ -164,41 +168,51 @@ def span(query: Query) -> tuple[int, int]:
     return number_or(0, query, "from"), number_or(_LATEST_MS, query, "to")
 
 
-def _check_meaning(kind: StoreKind, query: Query, meant: Collection[str]) -> None:
-    """Raise BadRequestError for a time that has no meaning for such a read.
+def _check_meaning(
+    kind: StoreKind, query: Query, meant: Collection[str], *, is_range: bool = False
+) -> None:
+    """Raise BadRequestError for a time or an element that has no meaning for such a read.
 
     If it were ignored, the client would misread a response with rows of all times.
     """
-    for name in _TIMES:
+    for name in _TIMES if is_range else (*_TIMES, *_ELEMENTS):
         if name in query and name not in meant:
-            of_such = f"its times are {', '.join(meant)}" if meant else "it has no times"
+            what, names = ("times", _TIMES) if name in _TIMES else ("elements", _ELEMENTS)
+            such = ", ".join(one for one in meant if one in names)
+            of_such = f"its {what} are {such}" if such else f"it has no {what}"
             raise BadRequestError(
                 f"{name}= has no meaning for this read of a {kind.name} store: {of_such}"
             )
 
 
-def _times(query: Query, names: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the given times of a read, and the defaults of a span."""
+def _times(query: Query, names: tuple[str, ...], element: Element = str) -> tuple[Any, ...]:
+    """Return the given times or elements of a read, and the defaults of a span."""
     if names == SPAN:
         return span(query)
+    if names == BOUNDS:
+        return tuple(element(query[name]) if name in query else None for name in names)
+    if any(name in _ELEMENTS for name in names):
+        return tuple(element(query[name]) for name in names if name in query)
     found = (number(query, name) for name in names)
     return tuple(time for time in found if time is not None)
 
 
-def read_of_key(kind: StoreKind, query: Query) -> tuple[str, tuple[Any, ...]]:
-    """Return the read of a request for a key."""
+def read_of_key(kind: StoreKind, query: Query, element: Element) -> tuple[str, tuple[Any, ...]]:
+    """Return the read of a request for a key; ``element`` parses the text of an element."""
     reads = kind.key_reads
     _check_meaning(kind, query, [name for times in reads.values() for name in times])
     *others, default = reads
     for read in others:
-        times = _times(query, reads[read])
+        times = _times(query, reads[read], element)
         if times and any(name in query for name in reads[default]):
             raise BadRequestError(
-                "start= selects one window, from= and to= those of a span: give one or the other"
+                f"{reads[read][0]}= selects one"
+                f" {'element' if reads[default] == BOUNDS else 'window'},"
+                f" {'= and '.join(reads[default])}= those of a span: give one or the other"
             )
         if times:
             return read, times
-    return default, _times(query, reads[default])
+    return default, _times(query, reads[default], element)
 
 
 def read_of_range(
@@ -206,5 +220,5 @@ def read_of_range(
 ) -> tuple[str, tuple[Any, ...]]:
     """Return the read of a request for rows; ``keys``: the first and the last, None = open."""
     read, times = kind.range_read
-    _check_meaning(kind, query, times)
+    _check_meaning(kind, query, times, is_range=True)
     return read, (*keys, *_times(query, times))

@@ -155,7 +155,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
         guess = self._retried(call, lambda: lookup.partition_of_key(place, key))
         if place.is_placed or place.is_global:
             return guess
-        is_there, value = found_rows(guess.value)
+        is_there, value = found_rows(guess.value, read)
         guess = replace(guess, value=value)
         return guess if is_there else self._elsewhere(call, guess)
 
@@ -164,7 +164,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
         for partition in range(self._count(call.end_s)):
             if partition != guess.partition:
                 one = self._retried(call, lambda number=partition: number)  # type: ignore[misc]
-                is_there, value = found_rows(one.value)
+                is_there, value = found_rows(one.value, call.read)
                 if is_there:
                     return replace(one, value=value)
         return guess

@@ -6,9 +6,10 @@ Only the reads in this table are possible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import (
@@ -23,16 +24,18 @@ from logstate.contracts.topic_names import changelog_topic
 class ReadShape(NamedTuple):
     """The arguments and the result of a read."""
 
-    #: leading arguments that are keys; the others are numbers
+    #: leading arguments that are keys; the others are numbers, or elements of a key
     keys: int
     #: what a row begins with, if it returns rows; "" if it returns one value
     rows: str
-    #: the one value is a number of rows, not a value of the store
+    #: the one value is a number of rows, or a truth value, not a value of the store
     counts: bool = False
+    #: arguments after the keys that are elements of the key, where the store has several
+    elements: int = 0
 
 
 READS = {
-    "get": ReadShape(1, ""),
+    "get": ReadShape(1, "", elements=1),
     "fetch": ReadShape(1, "key"),
     "fetch_range": ReadShape(1, "number"),
     "fetch_session": ReadShape(1, ""),
@@ -43,10 +46,18 @@ READS = {
     "all": ReadShape(0, "key"),
     "reverse_all": ReadShape(0, "key"),
     "approximate_num_entries": ReadShape(0, "", counts=True),
+    "items": ReadShape(1, "element", elements=2),
+    "values": ReadShape(1, "value", elements=2),
+    "contains": ReadShape(1, "", counts=True, elements=1),
+    "size": ReadShape(1, "", counts=True),
     "fetch_all": ReadShape(0, "key"),
     "fetch_key_range": ReadShape(2, "key"),
     "find_sessions_of_key_range": ReadShape(2, "key"),
 }
+
+
+#: parts of a row's key in a list or map, where a window has three
+_KEY_AND_ELEMENT = 2
 
 
 class StoreCodec:
@@ -60,23 +71,18 @@ class StoreCodec:
         self._key_in = spec.key.deserializer(topic, True)
         self._value_out = spec.value.serializer(topic, False)
         self._value_in = spec.value.deserializer(topic, False)
+        self._element_out, self._element_in = spec.bound_element(topic)
+        #: rows begin with a key and an element
+        self._has_pairs = kind_of(spec).element_name != ""
 
     def arguments_out(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Encode; raise StoreArgumentError for a key or a time of another type."""
         check_arguments(self._spec, self._key_out, read, arguments)
-        keys = READS[read].keys
-        return tuple(
-            self._key_out(one) if place < keys and one is not None else one
-            for place, one in enumerate(arguments)
-        )
+        return self._converted(read, arguments, self._key_out, self._element_out)
 
     def arguments_in(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Decode; raise SerdeError for bytes that are not a key."""
-        keys = READS[read].keys
-        return tuple(
-            self._decoded(one) if place < keys and one is not None else one
-            for place, one in enumerate(arguments)
-        )
+        return self._converted(read, arguments, self._decoded, self._element_in)
 
     def answer_out(self, read: str, answer: Any) -> Any:
         """Encode the result of a read that does not return rows."""
@@ -111,7 +117,11 @@ class StoreCodec:
         if first == "value":
             return self.value_out(row)
         left, value = row
-        if isinstance(left, Windowed):
+        if first == "element":
+            return [self._element_out(left), self.value_out(value)]
+        if self._has_pairs:
+            left = [self._key_out(left[0]), self._element_out(left[1])]
+        elif isinstance(left, Windowed):
             left = [self._key_out(left.key), left.start_ms, left.end_ms]
         elif first == "key":
             left = self._key_out(left)
@@ -123,11 +133,30 @@ class StoreCodec:
         if first == "value":
             return self.value_in(sent)
         left, value = sent
-        if isinstance(left, list):
+        if first == "element":
+            return self._element_in(left), self.value_in(value)
+        if isinstance(left, list) and len(left) == _KEY_AND_ELEMENT:
+            left = self._key_in(left[0]), self._element_in(left[1])
+        elif isinstance(left, list):
             left = Windowed(self._key_in(left[0]), left[1], left[2])
         elif first == "key":
             left = self._key_in(left)
         return left, self.value_in(value)
+
+    def _converted(
+        self,
+        read: str,
+        arguments: Sequence[Any],
+        key: Callable[[Any], Any],
+        element: Callable[[Any], Any],
+    ) -> tuple[Any, ...]:
+        keys, elements = READS[read].keys, READS[read].elements
+        parts = [*[key] * keys, *[element] * elements]
+        given = [
+            one if one is None else convert(one)
+            for one, convert in zip(arguments, parts, strict=False)
+        ]
+        return (*given, *arguments[len(given) :])
 
     def _plain_out(self, value: Any) -> bytes | None:
         return None if value is None else self._value_out(value)

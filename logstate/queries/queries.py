@@ -38,6 +38,8 @@ R = TypeVar("R")
 #: what a read of one row returns: a row, or None
 M = TypeVar("M")
 _END = object()
+#: reads that return 0 or False for a key without rows
+_FALSE_IF_ABSENT = frozenset({"contains", "size"})
 
 
 class StoreReads(ABC, Generic[K, G, R, M]):
@@ -65,7 +67,10 @@ class StoreReads(ABC, Generic[K, G, R, M]):
     # ------------------------------------------------------------------ by key
 
     def get(self, key: K, *arguments: Any, partition: int | None = None) -> M:
-        """Return the row of a key, or None. A versioned store takes ``as_of`` as 2nd argument."""
+        """Return the row of a key, or None. A versioned store takes ``as_of`` as 2nd argument.
+
+        Of a list the 2nd argument is an index, of a map the map key.
+        """
         found: M = self._of_key("get", partition, key, *arguments)
         return found
 
@@ -113,6 +118,32 @@ class StoreReads(ABC, Generic[K, G, R, M]):
         found: Iterator[R] = self._of_key("versions", partition, key, from_ms, to_ms)
         return found
 
+    def items(
+        self, key: K, lower: Any = None, upper: Any = None, *, partition: int | None = None
+    ) -> Iterator[tuple[Any, R]]:
+        """Yield positions and values of a list, or map keys and values of a map.
+
+        The bounds are positions or map keys, both inclusive, None = open.
+        """
+        found: Iterator[tuple[Any, R]] = self._of_key("items", partition, key, lower, upper)
+        return found
+
+    def values(
+        self, key: K, lower: Any = None, upper: Any = None, *, partition: int | None = None
+    ) -> Iterator[R]:
+        """Yield the values of a list or a set; the bounds are positions, or values of a set."""
+        found: Iterator[R] = self._of_key("values", partition, key, lower, upper)
+        return found
+
+    def contains(self, key: K, value: R, *, partition: int | None = None) -> bool:
+        """Return whether the set of a key has a value."""
+        return bool(self._of_key("contains", partition, key, value))
+
+    def size(self, key: K, *, partition: int | None = None) -> int:
+        """Return the number of elements that a key has in a list, map or set."""
+        found: int = self._of_key("size", partition, key)
+        return found
+
     # ------------------------------------------------------------------ over partitions
 
     def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[G, R]]:
@@ -155,8 +186,10 @@ class StoreReads(ABC, Generic[K, G, R, M]):
         return self._over_all("find_sessions_of_key_range", lower, upper, *span)
 
 
-def found_rows(answer: Any) -> tuple[bool, Any]:
+def found_rows(answer: Any, read: str = "get") -> tuple[bool, Any]:
     """Return whether there is a result, and the result; this reads an iterator's first row.
+
+    A number of elements of 0, and a value that is not in a set, are no results.
 
     >>> found_rows(None)
     (False, None)
@@ -164,6 +197,8 @@ def found_rows(answer: Any) -> tuple[bool, Any]:
     >>> is_there, list(rows)
     (True, [1, 2])
     """
+    if read in _FALSE_IF_ABSENT:
+        return bool(answer), answer
     if not isinstance(answer, Iterator):
         return answer is not None, answer
     first = next(answer, _END)
@@ -367,7 +402,7 @@ class QueryableStore(StoreReads[K, G, R, M]):
         elsewhere: StoreUnavailableError | None = None
         is_there, found = False, None
         try:
-            is_there, found = found_rows(self._read(guess, read, arguments, options))
+            is_there, found = found_rows(self._read(guess, read, arguments, options), read)
         except StoreUnavailableError as exc:
             elsewhere = exc
         if is_there:
@@ -375,7 +410,7 @@ class QueryableStore(StoreReads[K, G, R, M]):
         seen = {guess}
         for other in self.partitions:
             with suppress(StoreUnavailableError):  # then it is not searched
-                is_there, rows = found_rows(self._read(other, read, arguments, options))
+                is_there, rows = found_rows(self._read(other, read, arguments, options), read)
                 if is_there:
                     return rows
                 seen.add(other)

@@ -64,6 +64,8 @@ class DisplayedRecord(NamedTuple):
     #: of key and value, from a description or guessed
     formats: tuple[str, str]
     is_tombstone: bool
+    #: of a row of a list or a map: the name of its element, and the element
+    element: tuple[str, Any] | None = None
 
     def as_plain_data(self) -> dict[str, Any]:
         """Return the record as data for JSON."""
@@ -80,6 +82,9 @@ class DisplayedRecord(NamedTuple):
         }
         if self.window is not None:
             found["window_start"], found["window_end"] = self.window
+        if self.element is not None:
+            name, found_element = self.element
+            found[name] = found_element
         return found
 
 
@@ -100,6 +105,8 @@ class RecordReader:
         self._key = _reading(key, registry)
         self._value = _reading(value, registry)
         self._log = log
+        element = None if log is None else log.entry.get("element")
+        self._element = _reading(element, registry)
 
     def shown(self, record: FetchedRecord) -> DisplayedRecord:
         """Decode a record; a part that cannot be decoded is marked."""
@@ -118,7 +125,17 @@ class RecordReader:
             window,
             (key_format, value_format),
             record.value() is None,
+            self._element_of(key, has_value=value is not None),
         )
+
+    def _element_of(self, key: bytes | None, *, has_value: bool) -> tuple[str, Any] | None:
+        found = None if key is None or self._log is None else self._layout.element_of(key)
+        if found is None or self._log is None:
+            return None
+        name = kind_of(self._log.entry).element_name
+        if not name and has_value:  # it is the value
+            return None
+        return name or "element", self._element(found)[1]
 
     def _key_and_window(self, key: bytes | None) -> tuple[str, Any, tuple[int, int | None] | None]:
         """Return the key's format, the key, and its window."""

@@ -40,9 +40,11 @@ def key_part(
     tail = sum(one.tail_bytes for one in windows[: max(0, len(windows) - hashed_windows)])
     if layout.start_at is None:  # otherwise it is one of the windows
         tail += layout.tail_bytes
+    end = -tail or None
+    if layout.has_element:
+        return lambda key: layout.inner_key(key)[:end]
     if not (head or tail):
         return lambda key: key
-    end = -tail or None
     return lambda key: key[head:end]
 
 

@@ -75,7 +75,7 @@ def key_value_store(
 
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
-    return _processor_store(
+    return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
     )  # fmt: skip
@@ -117,7 +117,7 @@ def lru_store(
     Source: Kafka Streams' ``Stores.lruMap``.
     """
     check_count(capacity, f"the capacity of store {name!r}", may_be_left_out=False)
-    return _processor_store(
+    return declared_store(
         name, "key_value_lru", key, value,
         in_memory=True, is_logged=logged, changelog_config=changelog_config, capacity=capacity,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def timestamped_key_value_store(
 
     Source: Kafka Streams' ``Stores.timestampedKeyValueStoreBuilder`` (KIP-258); headers: KIP-1271.
     """
-    return _processor_store(
+    return declared_store(
         name, "timestamped_key_value", key, value,
         in_memory=in_memory, is_logged=logged, with_headers=headers,
         changelog_config=changelog_config,
@@ -260,7 +260,7 @@ def window_store(
             " ms: a window would be gone before it is over. Raise the retention."
         )
     check_flags(f"store {name!r}", timestamped=timestamped)
-    return _processor_store(
+    return declared_store(
         name, "timestamped_window" if timestamped else "window", key, value,
         window_size_ms=size_ms,
         retention_ms=retention_ms,
@@ -314,7 +314,7 @@ def session_store(
 
     Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94); headers: KIP-1271.
     """
-    return _processor_store(
+    return declared_store(
         name, "session", key, value,
         retention_ms=duration_ms(retention, "retention of a session store"),
         segment_interval_ms=_optional_ms(segment_interval),
@@ -361,7 +361,7 @@ def versioned_store(
 
     Source: Kafka Streams' ``Stores.versionedKeyValueStoreBuilder`` (KIP-889).
     """
-    return _processor_store(
+    return declared_store(
         name, "versioned", key, value,
         history_ms=duration_ms(history, "history of a versioned store"),
         segment_interval_ms=_optional_ms(segment_interval),
@@ -373,7 +373,7 @@ def _optional_ms(duration: timedelta | None) -> int | None:
     return None if duration is None else duration_ms(duration, "segment_interval", at_least=1)
 
 
-def _processor_store(
+def declared_store(
     name: str,
     kind: str,
     key: Any,
@@ -382,6 +382,7 @@ def _processor_store(
     changelog_config: Mapping[str, str] | None,
     **options: Any,
 ) -> StoreDeclaration[Any]:
+    """Return the declaration of a processor's store; ``options`` are fields of ``StoreSpec``."""
     check_name(name, "a store")
     flags = {_SAID.get(one, one): given for one, given in options.items() if one in _FLAGS}
     check_flags(f"store {name!r}", **flags)

@@ -92,9 +92,11 @@ def _in_likely_order(logs: list[LogAtCut], data: bytes | None) -> list[LogAtCut]
 def _print(rows: list[DisplayedRecord]) -> None:
     from rich.table import Table
 
-    has_windows = rows[0].window is not None
-    table = Table("key", *(["window"] if has_windows else []), "value", "time")
+    has_windows, element = rows[0].window is not None, rows[0].element
+    columns = ["window"] if has_windows else [] if element is None else [element[0]]
+    table = Table("key", *columns, "value", "time")
     for one in rows:
-        window = [window_in_words(one.window)] if has_windows else []
-        table.add_row(in_words(one.key), *window, in_words(one.value), date_of(one.timestamp_ms))
+        parts = [window_in_words(one.window)] if has_windows else []
+        parts += [] if one.element is None else [in_words(one.element[1])]
+        table.add_row(in_words(one.key), *parts, in_words(one.value), date_of(one.timestamp_ms))
     print_table(table)

@@ -262,6 +262,7 @@ def _as_text(one: DisplayedRecord) -> None:
     place = f"{one.partition}@{one.offset}"
     value = "deleted" if one.is_tombstone else in_words(one.value)
     parts = [date_of(one.timestamp_ms), place, in_words(one.key), window_in_words(one.window)]
+    parts += [] if one.element is None else [f"{one.element[0]} {in_words(one.element[1])}"]
     doubts = [name for name in one.formats if ":" in name]
     remark = f"  ({'; '.join(dict.fromkeys(doubts))})" if doubts else ""
     print_text("  ".join(part for part in (*parts, value) if part) + remark)

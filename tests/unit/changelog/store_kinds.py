@@ -6,15 +6,14 @@ are everything that can be read, around the store's clock and far from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-from logstate import serdes
 from logstate.changelog.stores.versioned_reads import LATEST
 from logstate.contracts.changelog_keys import WINDOW, session_times
 from logstate.contracts.records import Windowed
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import ValueAndTimestamp
 from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,
@@ -22,37 +21,22 @@ from logstate.serdes.join_serdes import (
     Subscription,
     SubscriptionSerde,
 )
+from tests.unit.changelog.element_kinds import ELEMENT_KINDS
+from tests.unit.changelog.kind_under_test import (
+    KEYS,
+    NUMBER,
+    TEXT,
+    Input,
+    KindUnderTest,
+    entries_of,
+    spec_of,
+)
 from tests.unit.changelog.store_bench import BenchContext
 
-TEXT, NUMBER = serdes.string, serdes.int64
 #: retention, history and grace of the stores that have one
 RETENTION_MS = 100
 SEGMENT_MS = 30
-KEYS = ("a", "aa", "b")
 _FAR = 2**62
-
-
-class Input(NamedTuple):
-    """What happens to a store at once; ``value`` None is a deletion."""
-
-    key: str
-    value: int | None
-    time: int
-    choice: int
-
-
-@dataclass(frozen=True, repr=False)
-class KindUnderTest:
-    """A kind of store. ``rows`` leaves out of its rows what may differ after a replay."""
-
-    name: str
-    spec: StoreSpec
-    process: Callable[[Any, Input, BenchContext], None]
-    answers: Callable[[Any, int], Any]
-    rows: Callable[[Any, list[tuple[bytes, bytes]]], Any] = lambda store, rows: rows
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 def _times(clock: int) -> list[int]:
@@ -83,10 +67,6 @@ def _put_row(store: Any, one: Input, context: BenchContext) -> None:
         one.key,
         None if one.value is None else ValueAndTimestamp(one.value, one.time, headers),
     )
-
-
-def _entries(store: Any, clock: int) -> Any:
-    return [store.get(key) for key in KEYS], list(store.all()), list(store.reverse_range("a", "b"))
 
 
 def _all(store: Any, clock: int) -> Any:
@@ -251,40 +231,38 @@ def _subscribers(store: Any, clock: int) -> Any:
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def _spec(kind: Any, key: Any = TEXT, value: Any = NUMBER, **options: Any) -> StoreSpec:
-    return StoreSpec("store", kind, key, value, **options)
-
-
 def _of_keys() -> Iterator[KindUnderTest]:
-    yield KindUnderTest("key-value", _spec("key_value"), _put, _entries)
-    yield KindUnderTest("key-value in memory", _spec("key_value", in_memory=True), _put, _entries)
-    rows = KindUnderTest("timestamped", _spec("timestamped_key_value"), _put_row, _entries)
+    yield KindUnderTest("key-value", spec_of("key_value"), _put, entries_of)
+    yield KindUnderTest(
+        "key-value in memory", spec_of("key_value", in_memory=True), _put, entries_of
+    )
+    rows = KindUnderTest("timestamped", spec_of("timestamped_key_value"), _put_row, entries_of)
     yield rows
     yield replace(
         rows,
         name="timestamped with headers",
-        spec=_spec("timestamped_key_value", with_headers=True),
+        spec=spec_of("timestamped_key_value", with_headers=True),
     )
-    lru = _spec("key_value_lru", in_memory=True, capacity=2)
+    lru = spec_of("key_value_lru", in_memory=True, capacity=2)
     # Uses are not logged, so entries are put and not asked for: see the store.
     yield KindUnderTest("LRU", lru, _put_only, _all, _without_sequences)
-    table = _spec("timestamped_key_value_lru", in_memory=True, capacity=2)
+    table = spec_of("timestamped_key_value_lru", in_memory=True, capacity=2)
     yield KindUnderTest("LRU of a table", table, _put_row, _all, _without_sequences)
 
 
 def _of_windows() -> Iterator[KindUnderTest]:
     times = {"retention_ms": RETENTION_MS, "window_size_ms": 10}
     window = KindUnderTest(
-        "window", _spec("window", **times), _put_window, _single_windows, _visible
+        "window", spec_of("window", **times), _put_window, _single_windows, _visible
     )
     yield window
     yield replace(
         window,
         name="window of short segments",
-        spec=_spec("window", segment_interval_ms=SEGMENT_MS, **times),
+        spec=spec_of("window", segment_interval_ms=SEGMENT_MS, **times),
     )
-    yield replace(window, name="window in memory", spec=_spec("window", in_memory=True, **times))
-    timestamped = _spec("timestamped_window", **times)
+    yield replace(window, name="window in memory", spec=spec_of("window", in_memory=True, **times))
+    timestamped = spec_of("timestamped_window", **times)
     yield replace(window, name="timestamped window", spec=timestamped, process=_put_window_row)
     yield replace(
         window,
@@ -295,7 +273,7 @@ def _of_windows() -> Iterator[KindUnderTest]:
     yield replace(
         window,
         name="window with duplicates",
-        spec=_spec("window", retain_duplicates=True, **times),
+        spec=spec_of("window", retain_duplicates=True, **times),
         answers=_windows,
     )
 
@@ -303,7 +281,7 @@ def _of_windows() -> Iterator[KindUnderTest]:
 def _of_sessions() -> Iterator[KindUnderTest]:
     session = KindUnderTest(
         "session",
-        _spec("session", retention_ms=RETENTION_MS, segment_interval_ms=SEGMENT_MS),
+        spec_of("session", retention_ms=RETENTION_MS, segment_interval_ms=SEGMENT_MS),
         _put_session,
         _sessions,
         _live_segments,
@@ -326,18 +304,18 @@ def _of_sessions() -> Iterator[KindUnderTest]:
 
 
 def _others() -> Iterator[KindUnderTest]:
-    versioned = _spec("versioned", history_ms=RETENTION_MS, segment_interval_ms=SEGMENT_MS)
+    versioned = spec_of("versioned", history_ms=RETENTION_MS, segment_interval_ms=SEGMENT_MS)
     yield KindUnderTest("versioned", versioned, _put_version, _versions, _live_versions)
-    unmatched = _spec("outer_join", value=SideSerde(TEXT, NUMBER))
+    unmatched = spec_of("outer_join", value=SideSerde(TEXT, NUMBER))
     yield KindUnderTest("outer-join buffer", unmatched, _unmatched, _all)
-    waiting = _spec("join_buffer", grace_ms=25)
+    waiting = spec_of("join_buffer", grace_ms=25)
     yield KindUnderTest("join buffer", waiting, _wait, _waiting)
     yield KindUnderTest(
-        "suppress buffer", _spec("suppress_buffer"), _suppress, _suppressed, _without_version
+        "suppress buffer", spec_of("suppress_buffer"), _suppress, _suppressed, _without_version
     )
     keys = CombinedKeySerde(TEXT, TEXT, registration_topic="j-registration-topic")
-    subscriptions = _spec("foreign_key_subscription", keys, SubscriptionSerde(TEXT))
+    subscriptions = spec_of("foreign_key_subscription", keys, SubscriptionSerde(TEXT))
     yield KindUnderTest("foreign-key subscriptions", subscriptions, _subscribe, _subscribers)
 
 
-KINDS = (*_of_keys(), *_of_windows(), *_of_sessions(), *_others())
+KINDS = (*_of_keys(), *ELEMENT_KINDS, *_of_windows(), *_of_sessions(), *_others())

@@ -115,6 +115,9 @@ def test_more_rows_than_are_counted_quickly_have_no_number(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name.replace(" ", "-"))
 def test_only_stores_whose_rows_are_keys_of_their_changelog_are_counted(kind: Any) -> None:
-    expected = kind.spec.kind in {"key_value", "timestamped_key_value"}
+    expected = kind.spec.kind in {
+        *("key_value", "timestamped_key_value"),
+        *("list", "map", "set", "counter"),
+    }
 
     assert row_counts.is_counted(kind.spec) is expected

@@ -30,7 +30,23 @@ from logstate.topology.declaring.declaration_site import calling_site
 
 _LOGGER = logging.getLogger(__name__)
 
-WRITES: Final = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
+WRITES: Final = frozenset(
+    {
+        "add",
+        "append",
+        "clear",
+        "delete",
+        "discard",
+        "extend",
+        "pop",
+        "pop_first",
+        "put",
+        "put_all",
+        "put_if_absent",
+        "remove",
+        "set",
+    }
+)
 #: reads that return iterators; ``fetch`` is one of them in session stores
 _SCANS: Final = frozenset(
     {
@@ -41,10 +57,12 @@ _SCANS: Final = frozenset(
         "find_ended",
         "find_sessions",
         "find_sessions_of_key_range",
+        "items",
         "prefix_scan",
         "range",
         "reverse_all",
         "reverse_range",
+        "values",
         "versions",
     }
 )

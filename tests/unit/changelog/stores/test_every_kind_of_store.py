@@ -8,10 +8,10 @@ aborts, rolled back records, crashes and replays they must say the same.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,57 +19,16 @@ from hypothesis import strategies as st
 
 from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.records import Windowed
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
+from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
 from logstate.serdes.join_serdes import Instruction, Subscription
 from logstate.serdes.json_serde import json_of
 from tests.examples_tried import at_most
 from tests.unit.changelog.store_bench import MEDIA, StoreBench
 from tests.unit.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest
+from tests.unit.changelog.stores.element_models import ELEMENT_PLAYS
+from tests.unit.changelog.stores.model import Model, Play, entries_of, get_shown, gets_of
 
 _NO_TIME = 2**63 - 1
-
-
-@dataclass
-class Model:
-    """Rows by what tells them apart, the store's clock, and how many puts were numbered."""
-
-    spec: StoreSpec
-    rows: dict[Any, Any] = field(default_factory=dict)
-    clock: int = -1
-    number: int = 0
-
-    def state(self) -> Any:
-        return dict(self.rows), self.clock, self.number
-
-    def go_back(self, state: Any) -> None:
-        rows, self.clock, self.number = state
-        self.rows = dict(rows)
-
-    def set(self, place: Any, value: Any) -> None:
-        """None deletes."""
-        self.rows.pop(place, None)
-        if value is not None:
-            self.rows[place] = value
-
-    def see(self, time: int) -> None:
-        self.clock = max(self.clock, time)
-
-    def visible(self) -> dict[Any, Any]:
-        """Of rows by (key, time, more), those within the retention."""
-        keeps_edge = self.spec.keep_at_retention and self.spec.kind != "session"
-        oldest = self.clock - RETENTION_MS + (0 if keeps_edge else 1)
-        return {place: row for place, row in self.rows.items() if place[1] >= oldest}
-
-
-class Play(NamedTuple):
-    """A kind of store: what a record does to the model, and what both have to show alike.
-
-    ``process`` says no to a record that the model cannot follow; the store does not get it either.
-    """
-
-    process: Callable[[Model, Input], bool | None]
-    expected: Callable[[Model], Any]
-    shown: Callable[[Any, Model], Any]
 
 
 # --- keys and values ------------------------------------------------------------------------------
@@ -98,20 +57,8 @@ def _least_recent_goes(model: Model, one: Input) -> None:
         del model.rows[next(iter(model.rows))]
 
 
-def _entries(model: Model) -> Any:
-    return sorted(model.rows.items())
-
-
 def _all(store: Any, _: Model) -> Any:
     return list(store.all())
-
-
-def _gets(model: Model) -> Any:
-    return [model.rows.get(key) for key in KEYS], _entries(model)
-
-
-def _get(store: Any, _: Model) -> Any:
-    return [store.get(key) for key in KEYS], list(store.all())
 
 
 # --- windows and sessions -------------------------------------------------------------------------
@@ -271,16 +218,17 @@ def _subscription(model: Model, one: Input) -> None:
 
 
 def _subscriptions(model: Model) -> Any:
-    return [[row for place, row in _entries(model) if place[0] == key] for key in KEYS]
+    return [[row for place, row in entries_of(model) if place[0] == key] for key in KEYS]
 
 
 # --- all of them ----------------------------------------------------------------------------------
 
 PLAYS: dict[str, Play] = {
-    "key_value": Play(_key_value, _gets, _get),
-    "timestamped_key_value": Play(_key_value, _gets, _get),
-    "key_value_lru": Play(_least_recent_goes, _entries, _all),
-    "timestamped_key_value_lru": Play(_least_recent_goes, _entries, _all),
+    "key_value": Play(_key_value, gets_of, get_shown),
+    "timestamped_key_value": Play(_key_value, gets_of, get_shown),
+    "key_value_lru": Play(_least_recent_goes, entries_of, _all),
+    "timestamped_key_value_lru": Play(_least_recent_goes, entries_of, _all),
+    **ELEMENT_PLAYS,
     "window": Play(_window, _windows, _windows_shown),
     "timestamped_window": Play(_window, _windows, _windows_shown),
     "session": Play(_session, _sessions, _sessions_shown),

@@ -15,9 +15,13 @@ from logstate import (
     ValueAndTimestamp,
     Windowed,
     WrongThreadError,
+    counter_store,
     key_value_store,
+    list_store,
     lru_store,
+    map_store,
     session_store,
+    set_store,
     timestamped_key_value_store,
     versioned_store,
     window_store,
@@ -40,6 +44,10 @@ STORES: dict[str, StoreSpec] = {
     ),
     "session": session_store("st", str, str, retention=SECOND),
     "versioned": versioned_store("st", str, str, history=SECOND),
+    "list": list_store("st", str, str),
+    "map": map_store("st", str, str, str),
+    "set": set_store("st", str, str),
+    "counter": counter_store("st", str),
 }
 SESSION = Windowed("k", 0, 1)
 #: kind of store -> calls that change it
@@ -68,6 +76,24 @@ WRITES: dict[str, dict[str, Callable[[Any], object]]] = {
         "put": lambda st: st.put("k", "v", 1),
         "delete": lambda st: st.delete("k", 1),
     },
+    "list": {
+        "append": lambda st: st.append("k", "v"),
+        "extend": lambda st: st.extend("k", ["v"]),
+        "set": lambda st: st.set("k", 0, "v"),
+        "pop": lambda st: st.pop("k"),
+        "pop_first": lambda st: st.pop_first("k"),
+        "clear": lambda st: st.clear("k"),
+    },
+    "map": {
+        "put": lambda st: st.put("k", "m", "v"),
+        "put_all": lambda st: st.put_all("k", {"m": "v"}),
+        "delete": lambda st: st.delete("k", "m"),
+    },
+    "set": {
+        "add": lambda st: st.add("k", "v"),
+        "discard": lambda st: st.discard("k", "v"),
+    },
+    "counter": {"add": lambda st: st.add("k")},
 }
 #: kind of store -> reads
 READS: dict[str, dict[str, Callable[[Any], object]]] = {
@@ -103,6 +129,14 @@ READS: dict[str, dict[str, Callable[[Any], object]]] = {
         "get as of": lambda st: st.get("k", 5),
         "versions": lambda st: st.versions("k"),
     },
+    "list": {
+        "get": lambda st: st.get("k", 0),
+        "items": lambda st: st.items("k"),
+        "size": lambda st: st.size("k"),
+        "values": lambda st: st.values("k"),
+    },
+    "map": {"get": lambda st: st.get("k", "m"), "items": lambda st: st.items("k")},
+    "set": {"contains": lambda st: st.contains("k", "v"), "values": lambda st: st.values("k")},
 }
 
 
@@ -212,6 +246,17 @@ def test_a_checked_store_takes_the_arguments_that_the_store_takes_by_name(kind: 
     elif kind == "session":
         store.put(session=SESSION, value="v")
         assert list(store.fetch("k", reverse=True)) == [(SESSION, "v")]
+    elif kind == "list":
+        store.append(key="k", value="v")
+        assert list(store.items(key="k", lower=0, upper=0)) == [(0, "v")]
+    elif kind == "map":
+        store.put(key="k", map_key="m", value="v")
+        assert store.get(key="k", map_key="m") == "v"
+    elif kind == "set":
+        assert store.add(key="k", value="v")
+        assert list(store.values(key="k", reverse=True)) == ["v"]
+    elif kind == "counter":
+        assert store.add(key="k", amount=2) == 2
     else:
         store.put(key="k", value="v", timestamp=5)
         assert store.get("k", as_of=5).value == "v"

@@ -1,0 +1,45 @@
+"""What crash tests know about a kind of store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from logstate import serdes
+from logstate.contracts.stores import StoreSpec
+from tests.unit.changelog.store_bench import BenchContext
+
+TEXT, NUMBER = serdes.string, serdes.int64
+KEYS = ("a", "aa", "b")
+
+
+class Input(NamedTuple):
+    """What happens to a store at once; ``value`` None is a deletion."""
+
+    key: str
+    value: int | None
+    time: int
+    choice: int
+
+
+@dataclass(frozen=True, repr=False)
+class KindUnderTest:
+    """A kind of store. ``rows`` leaves out of its rows what may differ after a replay."""
+
+    name: str
+    spec: StoreSpec
+    process: Callable[[Any, Input, BenchContext], None]
+    answers: Callable[[Any, int], Any]
+    rows: Callable[[Any, list[tuple[bytes, bytes]]], Any] = lambda store, rows: rows
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def spec_of(kind: Any, key: Any = TEXT, value: Any = NUMBER, **options: Any) -> StoreSpec:
+    return StoreSpec("store", kind, key, value, **options)
+
+
+def entries_of(store: Any, clock: int) -> Any:
+    return [store.get(key) for key in KEYS], list(store.all()), list(store.reverse_range("a", "b"))
