@@ -203,7 +203,15 @@ def counter_store(
     and returns the sum. A key that was never added to has no row: ``get`` returns None. A sum that
     does not fit into 64 bits raises SerdeError, and the number stays as it was.
 
-    Args: as for :func:`list_store`.
+    Args:
+        name: unique in the topology; part of the changelog topic's name.
+        key: the type or serde of keys.
+        in_memory: keep rows in memory instead of RocksDB; the changelog stays.
+        logged: whether the store has a changelog.
+        changelog_config: configuration of the changelog topic.
+
+    Returns:
+        The declaration, for ``process(stores=...)`` and ``context.store(...)``.
 
     Source: of this library; as Flink's ``ReducingState`` of a sum.
     """
