@@ -212,7 +212,7 @@ def folder_in_memory(memory: Path = MEMORY) -> Path | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    return max(6, os.cpu_count() or 1)
+    return max(4, os.cpu_count() or 1)
 
 
 class TwoQueues(LoadScopeScheduling):
