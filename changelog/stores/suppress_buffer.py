@@ -120,6 +120,10 @@ class SuppressBuffer(Generic[K, V]):
             update.offset,
         )
 
+    def identity(self, key: K) -> bytes:
+        """Return what identifies a key among those that wait."""
+        return self._encode_key(key)
+
     def prior(self, key: K) -> tuple[bool, V | None]:
         """Whether the key waits, and if so its value before it came into the buffer."""
         update = self._update(self._encode_key(key))

@@ -112,8 +112,8 @@ class Application(ApplicationView):
         forget: names of stored stores and repartition topics that are not wanted anymore.
         start_timeout: how long a start waits for unavailable brokers; None waits forever.
         log_summary_interval: how often the instance logs, at level INFO, what it has processed, its
-            tasks and their lag: ``"growing"``: after 2 minutes, after 4 more, 8 more, then every
-            15; or a constant time (Kafka Streams' ``log.summary.interval.ms``); None: never.
+            tasks and their lag: ``"growing"``: after 2 minutes, after 4 more, 8, 16, then every
+            30; or a constant time (Kafka Streams' ``log.summary.interval.ms``); None: never.
         trace_ratio: share of records without a trace that begin one, from 0 to 1, for OpenTelemetry
             (``logstate[otel]``); records of sampled traces continue these. None makes no spans and
             costs nothing. See docs/traces.md.

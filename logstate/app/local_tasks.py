@@ -10,7 +10,7 @@ from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
-from logstate.contracts.processing import ApplicationContext
+from logstate.contracts.processing import ApplicationContext, Traces
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.metrics.instruments import Metrics
 from logstate.metrics.own_metrics import OwnMetrics
@@ -19,7 +19,6 @@ from logstate.task.drops import DropLines
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task import Task
-from logstate.task.task_progress import Traced
 from logstate.topics.bound_plan import BoundPlan
 
 
@@ -32,8 +31,8 @@ class LocalTasks:
     clock: Clock
     error_handlers: ErrorHandlers
     metrics: Metrics
-    #: adds spans to the processing of records; None: without traces
-    traced: Traced | None = None
+    #: makes the spans of records; None: without traces
+    traces: Traces | None = None
     drop_lines: DropLines = field(default_factory=DropLines)
 
     def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
@@ -73,7 +72,7 @@ class LocalTasks:
                 emit_intervals=self.config.emit_intervals,
                 max_idle_ms=self.config.max_task_idle_ms,
             )
-            task.drops.lines, task.traced = self.drop_lines, self.traced
+            task.drops.lines, task.traces = self.drop_lines, self.traces
             return task
         except BaseException:
             lock.release()

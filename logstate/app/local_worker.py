@@ -392,8 +392,8 @@ class LocalWorker:
 
     def _new_worker(self) -> Worker:
         handlers, metrics = self._settings.handlers, self.observer.metrics
-        traced = self._settings.traced()
-        tasks = LocalTasks(self.directory, self.config, self.clock, handlers, metrics, traced)
+        traces = self._settings.traces()
+        tasks = LocalTasks(self.directory, self.config, self.clock, handlers, metrics, traces)
         return Worker(
             self._settings.topology,
             self.config,

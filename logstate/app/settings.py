@@ -22,7 +22,7 @@ from logstate.contracts.clients import Cluster
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError, check
 from logstate.contracts.internal_topic_config import problems_of_all
-from logstate.contracts.processing import EmitIntervals
+from logstate.contracts.processing import EmitIntervals, Traces
 from logstate.contracts.rocksdb_config import RocksDbConfig, rocksdb_config
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import (
@@ -50,7 +50,6 @@ from logstate.contracts.worker_config import (
 from logstate.kafka.client_settings import ClientSettings
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.task_progress import Traced
 from logstate.topology.declaring.callbacks import signature_problems
 from logstate.topology.plan.plan import Topology
 from logstate.worker.summary import GROWING, SummaryIntervals
@@ -246,8 +245,8 @@ class Settings:
     def handlers(self) -> ErrorHandlers:
         return FAIL_ALWAYS if self.error_handlers is None else self.error_handlers
 
-    def traced(self) -> Traced | None:
-        """Return what adds spans to the processing of records; None without ``trace_ratio``.
+    def traces(self) -> Traces | None:
+        """Return what makes the spans of records; None without ``trace_ratio``.
 
         Raises ImportError without OpenTelemetry.
         """
@@ -255,7 +254,7 @@ class Settings:
             return None
         from logstate.metrics.opentelemetry import RecordTraces
 
-        return RecordTraces(self.application_id, self.trace_ratio).traced
+        return RecordTraces(self.application_id, self.trace_ratio)
 
     @cached_property
     def serving(self) -> Serving | None:

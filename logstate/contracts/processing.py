@@ -16,7 +16,7 @@ record while user code runs, and plain key-value stores log that timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -238,6 +238,29 @@ class CommitBuffered(Protocol):
         """Stop recording; with ``rollback`` undo the changes since ``begin_journal``."""
 
 
+class Contributors(Protocol):
+    """The traced records whose results wait in one operator, by the key of the result."""
+
+    def add(self, key: Hashable, headers: Headers) -> None:
+        """Note a record that contributed to the result of a key."""
+
+    def emitted(self, key: Hashable, headers: Headers) -> Headers:
+        """Return the headers of the result, which continue the trace, and forget the records."""
+
+    def clear(self) -> None:
+        """Forget all records: their results are discarded."""
+
+
+class Traces(Protocol):
+    """Makes the spans of a task."""
+
+    def traced(self, task: Any, topic: str, process: StreamProcess) -> StreamProcess:
+        """Return the function that processes the records of a topic, with spans."""
+
+    def contributors(self, task: Any, operator: str) -> Contributors:
+        """Return the records that contribute to the results of an operator."""
+
+
 class TaskContext(Protocol):
     """The task as operators and stores see it."""
 
@@ -268,6 +291,8 @@ class TaskContext(Protocol):
     is_running_here: Callable[[], bool]
     #: the first refused call of another thread that would have changed something
     misuse: WrongThreadError | None
+    #: makes spans; None: operators contain no code for them
+    traces: Traces | None
 
     def wall_clock_ms(self) -> int:
         """Return the wall clock, from the Clock protocol."""

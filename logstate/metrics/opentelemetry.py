@@ -10,10 +10,10 @@ are ``logstate.`` and the catalogue's name; every point carries ``application``.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
-from logstate.contracts.records import Headers
+from logstate.contracts.records import Headers, RecordMetadata
 from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 
@@ -94,6 +94,7 @@ class ProcessingTask(Protocol):
     headers: Headers
     offset: int
     partition: int
+    began_trace: tuple[RecordMetadata, Headers] | None
 
     @property
     def task_id(self) -> object: ...
@@ -119,6 +120,7 @@ class RecordTraces:
         """``draw`` returns a number from 0 to 1, which is compared with the ratio."""
         self._ratio = ratio
         self._draw = draw
+        self._no_parent = Context()
         self._tracer = trace.get_tracer("logstate", tracer_provider=tracer_provider)
         self._fixed = {"messaging.system": "kafka", "messaging.consumer.group.name": application_id}
 
@@ -131,6 +133,7 @@ class RecordTraces:
             "logstate.task": str(task.task_id),
         }
         name, tracer, parent_of = f"process {topic}", self._tracer, self._parent_of
+        no_parent = self._no_parent
 
         def process_traced(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             parent = parent_of(headers)
@@ -145,23 +148,99 @@ class RecordTraces:
             span = tracer.start_span(name, parent, trace.SpanKind.CONSUMER, attributes)
             with trace.use_span(span, end_on_exit=True):
                 own = task.headers = _headers_of(span, headers)
+                if parent is no_parent:
+                    at = RecordMetadata(topic, task.partition, task.offset)
+                    task.began_trace = at, _headers_of(span, None)
                 process(key, value, timestamp, own)
 
         return process_traced
 
     def _parent_of(self, headers: Headers) -> Context | None:
         """Return the context of a span; None if the record is not sampled."""
-        carrier = {
-            name: value.decode("latin-1")
-            for name, value in headers or ()
-            if name in (_TRACE, _STATE) and value is not None
-        }
+        carrier = _carrier_of(headers)
         if _TRACE in carrier:
             context = _PROPAGATOR.extract(carrier, Context())
             parent = trace.get_current_span(context).get_span_context()
             if parent.is_valid:
                 return context if parent.trace_flags.sampled else None
-        return Context() if self._draw() < self._ratio else None
+        return self._no_parent if self._draw() < self._ratio else None
+
+    def contributors(self, task: ProcessingTask, operator: str) -> RecordContributors:
+        """Return the records that contribute to the results of an operator of a task."""
+        fixed = {"logstate.task": str(task.task_id), "logstate.operator": operator}
+        return RecordContributors(self._tracer, f"emit {operator}", fixed)
+
+
+class RecordContributors:
+    """The sampled records whose results wait in an operator until it emits them.
+
+    The result has the headers of its last record. If other records have contributed, a span is made
+    when the result is emitted: it continues the trace of the last sampled record, and links the
+    others. The key of the result identifies them. Only in memory: after a restart, or beyond
+    ``KEYS_MAX`` keys, a result continues the trace of its last record only.
+    """
+
+    #: of one span; the newest ones are kept
+    LINKS_MAX = 32
+    KEYS_MAX = 10_000
+
+    def __init__(self, tracer: trace.Tracer, name: str, fixed: dict[str, str]) -> None:
+        self._tracer = tracer
+        self._name = name
+        self._fixed = fixed
+        #: key -> the number of records, and the spans of the last ones
+        self._records: dict[Hashable, tuple[int, tuple[trace.SpanContext, ...]]] = {}
+
+    def add(self, key: Hashable, headers: Headers) -> None:
+        """Note the record with these headers if it is sampled and was not the last one noted."""
+        span = _span_of(headers)
+        if span is None:
+            return
+        count, spans = self._records.pop(key, (0, ()))
+        if not spans or spans[-1].span_id != span.span_id:
+            count, spans = count + 1, (*spans, span)[-self.LINKS_MAX - 1 :]
+        self._records[key] = count, spans
+        if len(self._records) > self.KEYS_MAX:
+            del self._records[next(iter(self._records))]
+
+    def emitted(self, key: Hashable, headers: Headers) -> Headers:
+        """Return the headers of the result of a key, and forget its records."""
+        count, spans = self._records.pop(key, (0, ()))
+        if not spans:
+            return headers
+        *others, last = spans
+        own = _span_of(headers)
+        if not others and own is not None and own.span_id == last.span_id:
+            return headers
+        span = self._tracer.start_span(
+            self._name,
+            trace.set_span_in_context(trace.NonRecordingSpan(last), Context()),
+            attributes={**self._fixed, "logstate.contributing_records": count},
+            links=[trace.Link(one) for one in others],
+        )
+        span.end()
+        return _headers_of(span, headers)
+
+    def clear(self) -> None:
+        """Forget all records."""
+        self._records.clear()
+
+
+def _span_of(headers: Headers) -> trace.SpanContext | None:
+    """Return the span that the headers name, if its trace is sampled."""
+    carrier = _carrier_of(headers)
+    if _TRACE not in carrier:
+        return None
+    found = trace.get_current_span(_PROPAGATOR.extract(carrier, Context())).get_span_context()
+    return found if found.is_valid and found.trace_flags.sampled else None
+
+
+def _carrier_of(headers: Headers) -> dict[str, str]:
+    return {
+        name: value.decode("latin-1")
+        for name, value in headers or ()
+        if name in (_TRACE, _STATE) and value is not None
+    }
 
 
 def _headers_of(span: trace.Span, headers: Headers) -> Headers:

@@ -242,13 +242,18 @@ FAIL_ALWAYS = ErrorHandlers()
 
 
 def dead_letter_record(
-    topic: str, failed: FailedRecord, *, refused: Exception | None = None
+    topic: str,
+    failed: FailedRecord,
+    *,
+    refused: Exception | None = None,
+    trace: Headers = None,
 ) -> ProducedRecord:
     """Return the record for the dead letter topic: bytes as read, the details in the headers.
 
     Long messages and traces are truncated. ``refused``: why the brokers refused it in full. Then it
     is sent without value, headers and trace, and says so in ``__streams.errors.cut``: these can be
-    found at the record's position.
+    found at the record's position. ``trace``: the headers of the span of a record that began its
+    trace here; they replace its own ones of the same names.
     """
     error = failed.error.__cause__ or failed.error
     source = failed.source
@@ -268,8 +273,10 @@ def dead_letter_record(
         story |= {"stacktrace": None, "message": text_of(error)[:_SHORT_MAX]}
         value, kept = None, ()
         key = None if key is None or len(key) > _KEY_BYTES_MAX else key
+    traced = dict(trace or ())
     headers: list[tuple[str, bytes | None]] = [
-        *kept,
+        *((name, part) for name, part in kept if name not in traced),
+        *traced.items(),
         *(
             (_PREFIX + name, None if text is None else text.encode(errors="replace"))
             for name, text in story.items()

@@ -145,7 +145,9 @@ class HandlerOutcomes:
                     f" {text_of(failed.error)}"
                 ) from failed.error
             refused = None if source is None else self._refused.get(source)
-            task.send(dead_letter_record(topic, failed, refused=refused))
+            began = task.began_trace
+            trace = began[1] if began is not None and began[0] == failed.source else None
+            task.send(dead_letter_record(topic, failed, refused=refused, trace=trace))
             if source is not None:
                 self._lettered.add(source)
             task.dead_letters_total += 1

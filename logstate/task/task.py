@@ -131,10 +131,10 @@ class Task(TaskInput):
         with self.running():
             for sub_topology in self.sub_topologies:
                 sources.update(compile_sub_topology(sub_topology, self))
-        traced = self.traced
-        if traced is not None:
+        traces = self.traces
+        if traces is not None:
             sources = {
-                t: replace(s, process=traced(self, t, s.process)) for t, s in sources.items()
+                t: replace(s, process=traces.traced(self, t, s.process)) for t, s in sources.items()
             }
         if self.guard.guards_processing:
             guarded = self.guard.guarded

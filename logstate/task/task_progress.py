@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock, get_ident
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
@@ -22,11 +22,13 @@ from logstate.contracts.processing import (
     FanOut,
     IdleOperator,
     StreamProcess,
+    Traces,
 )
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
     ProducedFields,
+    RecordMetadata,
     TaskId,
     TopicPartition,
 )
@@ -39,9 +41,6 @@ from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label
 from logstate.topology.graph.sub_topology import SubTopology, writer_of
-
-#: (task, topic, process) -> process
-Traced: TypeAlias = "Callable[[Any, str, StreamProcess], StreamProcess]"
 
 
 class RetryLater(Exception):
@@ -72,8 +71,10 @@ class TaskProgress:
 
     #: its stores and clocks
     state: TaskState
-    #: adds spans to what processes the records of a topic; None: without traces
-    traced: Traced | None = None
+    #: makes spans; None: without traces
+    traces: Traces | None = None
+    #: the last record that began a trace, and the headers of its span; for its dead letter
+    began_trace: tuple[RecordMetadata, Headers] | None = None
 
     def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
         self.task_id = task_id

@@ -24,14 +24,13 @@ from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.errors import RefusedError
-from logstate.contracts.processing import EmitIntervals, IdleTime
+from logstate.contracts.processing import EmitIntervals, IdleTime, Traces
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
 from logstate.contracts.typed_stores import StoreDeclaration, name_of
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
-from logstate.task.task_progress import Traced
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
@@ -138,7 +137,7 @@ class TopologyTestDriver(DriverTopics):
             ),
             partition_counts=topics if isinstance(topics, Mapping) else {},
             application_context=self._application_context.application,
-            traced=_traced(application_id, trace_ratio),
+            traces=_traces(application_id, trace_ratio),
         )
         self._commit_every = commit_every
         self._apply_every = apply_every
@@ -461,9 +460,9 @@ class TopologyTestDriver(DriverTopics):
         return self._tasks.new_task(self._globals, initialises=initialises)
 
 
-def _traced(application_id: str, ratio: float | None) -> Traced | None:
+def _traces(application_id: str, ratio: float | None) -> Traces | None:
     if ratio is None:
         return None
     from logstate.metrics.opentelemetry import RecordTraces
 
-    return RecordTraces(application_id, ratio).traced
+    return RecordTraces(application_id, ratio)

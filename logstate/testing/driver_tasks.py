@@ -11,13 +11,12 @@ from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import StoreUnavailableError
-from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, EmitIntervals
+from logstate.contracts.processing import NO_APPLICATION, ApplicationContext, EmitIntervals, Traces
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import ARGUMENTS, StoreSpec, check_arguments, no_such_read
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
-from logstate.task.task_progress import Traced
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topics.bound_plan import check_sources
@@ -44,7 +43,7 @@ class DriverTasks:
     #: of output topics, as given by the test
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     application_context: ApplicationContext = NO_APPLICATION
-    traced: Traced | None = None
+    traces: Traces | None = None
 
     def __post_init__(self) -> None:
         check_sources(self.topology, self.application_id)
@@ -80,7 +79,7 @@ class DriverTasks:
             application_context=self.application_context,
             emit_intervals=self.emit_intervals,
         )
-        task.traced = self.traced
+        task.traces = self.traces
         if initialises:
             task.initialise()
         return task

@@ -132,14 +132,26 @@ def _is_of_brokers(cause: LogstateError, trouble: Trouble) -> bool:
     return isinstance(cause, AbortableError | RetriableError)
 
 
-def what_follows(cause: LogstateError) -> str:
-    """Return the start of a log message that says what the worker does after a failure."""
+def replay_level(cause: LogstateError, trouble: Trouble) -> int:
+    """Return the level at which a replay is logged: it follows from an outage that was reported."""
+    is_expected = trouble.is_reported and isinstance(
+        cause, AbortableError | RetriableError | FencedError
+    )
+    return logging.DEBUG if is_expected else logging.WARNING
+
+
+def replay_line(cause: LogstateError, blame: str) -> str:
+    """Return the text that says what the worker does after a failure.
+
+    A text, because a handler that keeps the error would keep the stores open.
+    """
+    follows = "the transaction is aborted and its records are replayed"
     if isinstance(cause, OutOfRangeError):
-        return (
+        follows = (
             "the transaction is aborted and the committed offsets are read again, because the next"
             " records to read do not exist"
         )
-    return "the transaction is aborted and its records are replayed"
+    return f"{follows}: {cause}{blame}"
 
 
 class StartupTimeout:

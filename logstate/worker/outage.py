@@ -39,6 +39,8 @@ class Trouble(NamedTuple):
     is_away: bool
     #: a client had an error within the last minute, or the brokers did not answer
     was_lately: bool
+    #: an outage, which the log reports, continues or ended within the last minute
+    is_reported: bool = False
 
 
 NO_TROUBLE = Trouble(is_away=False, was_lately=False)
@@ -62,6 +64,8 @@ class Outage:
         self.since_ms: float | None = None
         #: time of the last client error or unanswered request
         self._troubled_ms = float("-inf")
+        #: time of the first answer after the last outage
+        self._back_ms = float("-inf")
         #: why the brokers reject clients, if they do; waiting will not change that
         self.refusal: str | None = None
 
@@ -82,6 +86,7 @@ class Outage:
         self._unanswered = self._lines = 0
         self._reason = self.since_ms = self.refusal = None
         if since_ms is not None:
+            self._back_ms = now_ms
             return Note(
                 logging.INFO,
                 f"the brokers at {self.brokers} answer again after {_seconds(now_ms - since_ms)};"
@@ -117,7 +122,9 @@ class Outage:
 
     def trouble(self, now_ms: float) -> Trouble:
         """Report whether the brokers are unavailable or were in trouble recently."""
-        return Trouble(self.since_ms is not None, now_ms - self._troubled_ms < REMINDER_MS)
+        is_away = self.since_ms is not None
+        was_lately = now_ms - self._troubled_ms < REMINDER_MS
+        return Trouble(is_away, was_lately, is_away or now_ms - self._back_ms < REMINDER_MS)
 
     def summary(self, now_ms: float | None) -> str:
         """Return a text to append to another sentence; empty if the brokers answer."""

@@ -25,7 +25,7 @@ class SummaryIntervals(NamedTuple):
 
 
 #: of ``log_summary_interval="growing"``
-GROWING = SummaryIntervals(2 * 60_000.0, 15 * 60_000.0)
+GROWING = SummaryIntervals(2 * 60_000.0, 30 * 60_000.0)
 
 
 class Summary:

@@ -52,7 +52,7 @@ from logstate.worker.assignment import WorkerControl
 from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.commits import Commits
 from logstate.worker.fetch_buffer import FetchBuffer
-from logstate.worker.limits import FailureLimits, PartitionsLost, what_follows
+from logstate.worker.limits import FailureLimits, PartitionsLost, replay_level, replay_line
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.processing import Processing
 from logstate.worker.protocol_conflict import ProtocolConflict
@@ -268,7 +268,9 @@ class Worker:
         self.followed.rebalanced()
         if self._is_closing:  # everything was committed, and the tasks will be closed anyway
             return
-        _LOGGER.info("partitions %s: %s", rebalance.kind, by_topic(rebalance.partitions) or "none")
+        named = by_topic(rebalance.partitions)
+        if named or not len(self._tasks):  # else nothing changed
+            _LOGGER.info("partitions %s: %s", rebalance.kind, named or "none")
         if rebalance.kind == "assigned":
             self._assigned(rebalance.partitions)
             return
@@ -376,9 +378,7 @@ class Worker:
         self._poison_search.transaction_failed(cause, self._tasks.running())
         trouble = self._observer.trouble(now)
         self._limits.note(now, cause, trouble, blame, self._commits.total)
-        level = logging.INFO if self._observer.is_away else logging.WARNING
-        story = f"{cause}{blame}"  # as text: a kept error would keep the stores open
-        _LOGGER.log(level, "%s: %s", what_follows(cause), story)
+        _LOGGER.log(replay_level(cause, trouble), "%s", replay_line(cause, blame))
         self._observer.aborted()
         yield from self._commits.abandon()
         try:

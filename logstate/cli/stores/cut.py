@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings
+from logstate.cli.shared.time_limit import time_limit
 from logstate.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="Of the cut: letters, digits, - and _.")]
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+#: how long the tasks may take to agree on a cut
+_AGREEMENT_S = 30.0
 
 app = typer.Typer(help="Manage named cuts of an application.", no_args_is_help=True)
 
@@ -54,8 +59,13 @@ def create(
         ),
     ] = False,
     timeout: Annotated[
-        float, typer.Option(help="Seconds in which --across-repartitions has to succeed.", min=0)
-    ] = 30.0,
+        float | None,
+        typer.Option(
+            min=0,
+            help="Seconds in which it has to end; no limit by default, because copies take their"
+            " time. The tasks have 30 to agree with --across-repartitions.",
+        ),
+    ] = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
@@ -67,15 +77,18 @@ def create(
     """
     from logstate.changelog.cuts.named_cuts import create_cut
 
-    made = create_cut(
-        bootstrap,
-        application_id,
-        name,
-        stores=store,
-        keep=None if keep is None else duration(keep),
-        kafka=client_settings(command_config),
-        across_repartitions=seconds(timeout) if across_repartitions else None,
-    )
+    agreement = seconds(_AGREEMENT_S if timeout is None else timeout)
+    limit_s = threading.TIMEOUT_MAX if timeout is None else timeout
+    with time_limit("cut create", limit_s, bootstrap, ends_itself=across_repartitions):
+        made = create_cut(
+            bootstrap,
+            application_id,
+            name,
+            stores=store,
+            keep=None if keep is None else duration(keep),
+            kafka=client_settings(command_config),
+            across_repartitions=agreement if across_repartitions else None,
+        )
     _show(made, as_json=as_json)
 
 

@@ -37,7 +37,7 @@ from collections.abc import Callable, Hashable
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.processing import Contributors, TableProcess, TaskContext
 from logstate.contracts.records import FetchedRecord, Headers, Windowed
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.contracts.topic_names import changelog_name
@@ -57,8 +57,11 @@ HeldUpdate: TypeAlias = (
     "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool, FetchedRecord | None,"
     " int | None]"
 )
+_KEY: Final = 4
 _NEW: Final = 5
 _OLD: Final = 6
+_HEADERS: Final = 8
+_IS_LATEST: Final = 9
 _TIME_BEFORE: Final = 11
 _order_of = itemgetter(0)
 #: before the identity of a key, for updates of its older versions
@@ -142,6 +145,33 @@ class BufferedUpdates:
                 self.held[identity] = earlier
 
 
+class TracedUpdates(BufferedUpdates):
+    """Buffered updates whose results continue the traces of all records that they follow from."""
+
+    def __init__(
+        self,
+        task: TaskContext,
+        forward: TableProcess,
+        store: StoreSpec,
+        identity: Identity | None,
+        contributors: Contributors,
+    ) -> None:
+        super().__init__(task, forward, store, identity)
+        self._contributors = contributors
+
+    def emit(self) -> bool:
+        emitted = self._contributors.emitted
+        for where, held in self.held.items():
+            key, is_latest = held[_KEY], held[_IS_LATEST]
+            traced = emitted((self.identity(key), is_latest), held[_HEADERS])
+            self.held[where] = (*held[:_HEADERS], traced, *held[_HEADERS + 1 :])
+        return super().emit()
+
+    def discard(self) -> None:
+        super().discard()
+        self._contributors.clear()
+
+
 def hold_rows_until_commit(
     task: TaskContext, forward: TableProcess, store: StoreSpec, *, sends_old_values: bool
 ) -> TableProcess:
@@ -151,7 +181,12 @@ def hold_rows_until_commit(
     """
     identity = _identity(task, store)
     below = forward if sends_old_values else _without_old_values(forward)
-    updates = BufferedUpdates(task, below, store, identity)
+    traces = task.traces
+    if traces is None:
+        updates = BufferedUpdates(task, below, store, identity)
+    else:
+        contributors = traces.contributors(task, store.name)
+        updates = TracedUpdates(task, below, store, identity, contributors)
     task.before_commit(updates)
     held, held_of, noted = updates.held, updates.held.get, updates.note
     order = 0
@@ -189,7 +224,16 @@ def hold_rows_until_commit(
             time_before,
         )
 
-    return process
+    if traces is None:
+        return process
+
+    def process_traced(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        process(key, new, old, timestamp, headers, is_latest)
+        contributors.add((key if identity is None else identity(key), is_latest), headers)
+
+    return process_traced
 
 
 def held_updates(task: TaskContext, store: StoreSpec) -> BufferedUpdates | None:

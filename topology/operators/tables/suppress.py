@@ -25,11 +25,11 @@ Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 from logstate.contracts.errors import ProcessingError
-from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.processing import Contributors, TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter, late_edge
@@ -77,6 +77,10 @@ class SuppressNode(TableNode):
         is_final = self.until == "window_closes"
         wait = self.wait_ms
         is_over_capacity = self._compile_capacity(buffer)
+        traces = task.traces
+        contributors = None if traces is None else traces.contributors(task, self.name)
+        if contributors is not None:
+            forward = _continuing_traces(forward, contributors, buffer.identity)
         emit_first = self._compile_emission(task, buffer, forward)
         emits_early = self.when_full == "emit_early"
 
@@ -96,7 +100,17 @@ class SuppressNode(TableNode):
                     raise self._full(task, buffer)
                 emit_first()
 
-        return process
+        if contributors is None:
+            return process
+        contributed, identity = contributors.add, buffer.identity
+
+        def process_traced(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            contributed(identity(key), headers)
+            process(key, new, old, timestamp, headers, is_latest)
+
+        return process_traced
 
     def _compile_emission(
         self, task: TaskContext, buffer: Any, forward: TableProcess
@@ -153,3 +167,17 @@ class SuppressNode(TableNode):
             task=str(task.task_id),
             node=self.name,
         )
+
+
+def _continuing_traces(
+    forward: TableProcess, contributors: Contributors, identity: Callable[[Any], Hashable]
+) -> TableProcess:
+    """``forward`` with headers that continue the traces of all records of the result."""
+    emitted = contributors.emitted
+
+    def process(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        forward(key, new, old, timestamp, emitted(identity(key), headers), is_latest)
+
+    return process

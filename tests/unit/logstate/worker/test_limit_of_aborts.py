@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from logstate.contracts.errors import (
@@ -14,7 +16,7 @@ from logstate.contracts.errors import (
     StoreCorruptedError,
 )
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.worker.limits import AbortLimit, FailureLimits
+from logstate.worker.limits import AbortLimit, FailureLimits, replay_level, replay_line
 from logstate.worker.outage import Trouble
 
 CAUSE = AbortableError("the broker was slow")
@@ -134,3 +136,28 @@ def test_failures_in_a_row_are_told_as_an_error_once_a_minute(
     assert len(caplog.records) == 2
     assert "6 transactions in a row failed" in caplog.text
     assert "no leader" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_reported", "level"),
+    [
+        (AbortableError("x"), False, logging.WARNING),
+        (AbortableError("x"), True, logging.DEBUG),
+        (FencedError("x"), True, logging.DEBUG),
+        (RetriableError("x"), True, logging.DEBUG),
+        (OutOfRangeError("x"), False, logging.WARNING),
+        (StoreCorruptedError("x"), True, logging.WARNING),
+    ],
+)
+def test_a_replay_after_an_outage_that_was_reported_needs_no_line_of_its_own(
+    cause: LogstateError, is_reported: bool, level: int
+) -> None:
+    trouble = Trouble(is_away=False, was_lately=True, is_reported=is_reported)
+    assert replay_level(cause, trouble) == level
+
+
+def test_the_line_of_a_replay_has_the_cause_and_the_slow_call() -> None:
+    assert replay_line(AbortableError("x"), "; f() ran for 9 s") == (
+        "the transaction is aborted and its records are replayed: x; f() ran for 9 s"
+    )
+    assert "the committed offsets are read again" in replay_line(OutOfRangeError("x"), "")

@@ -126,3 +126,13 @@ def test_brokers_that_let_nobody_in_are_a_refusal_until_they_answer() -> None:
     assert story.outage.refusal == "SASL authentication error"
     story.look()
     assert story.outage.refusal is None
+
+
+def test_an_outage_counts_as_reported_until_a_minute_after_its_end() -> None:
+    story = well()
+    assert not story.outage.trouble(story.now_ms).is_reported
+    story.look(REFUSED, answers=False)
+    assert story.outage.trouble(story.now_ms).is_reported
+    story.look()
+    assert story.outage.trouble(story.now_ms + REMINDER_MS - 1).is_reported
+    assert not story.outage.trouble(story.now_ms + REMINDER_MS).is_reported

@@ -28,7 +28,7 @@ def minutes_of(intervals: SummaryIntervals | None, minutes: int) -> list[int]:
 @pytest.mark.parametrize(
     ("intervals", "due"),
     [
-        (GROWING, [2, 6, 14, 29, 44, 59, 74]),
+        (GROWING, [2, 6, 14, 30, 60]),
         (SummaryIntervals(15 * MINUTE_MS, 15 * MINUTE_MS), [15, 30, 45, 60, 75]),
         (SummaryIntervals(30 * MINUTE_MS, 30 * MINUTE_MS), [30, 60]),
         (None, []),
