@@ -46,5 +46,6 @@ autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = [("Semantics", "params_style")]

@@ -20,11 +20,11 @@ START, END = "<!-- recorded joins -->\n", "<!-- end -->\n"
 
 #: kind of join, and its recordings: inner, left, outer
 RECORDINGS = {
-    "stream with stream": ("join-inner", "join-left", "join-outer"),
-    "stream with table": ("stream-table-inner", "stream-table-left", None),
-    "stream with global table": (None, "stream-global-by-key", None),
-    "table with table": ("table-table-inner", "table-table-left", "table-table-outer"),
-    "table with table by foreign key": ("fk-inner", "fk-left", None),
+    "stream–stream": ("join-inner", "join-left", "join-outer"),
+    "stream–table": ("stream-table-inner", "stream-table-left", None),
+    "stream–global table": (None, "stream-global-by-key", None),
+    "table–table": ("table-table-inner", "table-table-left", "table-table-outer"),
+    "foreign key": ("fk-inner", "fk-left", None),
 }
 NOTHING = "nothing"
 HAS_ROW, HAS_NO_ROW = "the other side has a row", "the other side has no row"
