@@ -18,6 +18,7 @@ from tests.campaigns.simulation.failed_ends import FailedEnds
 from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
+from tests.campaigns.simulation.idle_windows import IdleWindows
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
@@ -125,6 +126,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
         (Unanswered, ["outputs_exactly_once"]),
         (Timers, ["changelog_rows_of_key_value"]),
         (LateStreams, ["changelog_rows_of_session"]),
+        (IdleWindows, ["results"]),
     ],
 )
 def test_every_promise_holds_in_other_kinds_of_schedules(
