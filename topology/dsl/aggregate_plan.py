@@ -7,7 +7,7 @@ of a record, so that a value costs one call of it and two per aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from textwrap import indent
 from typing import Any, NamedTuple
@@ -102,14 +102,21 @@ class AggregatePlan:
         A stream's group without values has no row, so no operator below sees an empty record as
         the old value of a first one.
         """
+        initializer = self.initializer if self._of_table else no_row
+        return Fold(prefix, initializer, _with_key(self.add), self.merger(), self.row_serde())
+
+    def group_aggregator(self, names: Collection[str]) -> Aggregator:
+        """The aggregator of one group of a cogroup, which has these aggregates."""
+        return _with_key(self._fold("add", "take", names))
+
+    def merger(self) -> Aggregator:
+        """Merges the rows of sessions."""
         merge = self.merge
-        return Fold(
-            prefix,
-            self.initializer if self._of_table else _no_row,
-            _with_key(self.add),
-            lambda _key, a, b: b if a is None else merge(a, b),
-            _json_of(self.row),
-        )
+        return lambda _key, a, b: b if a is None else merge(a, b)
+
+    def row_serde(self) -> Serde[Any]:
+        """The serde of the store's rows."""
+        return _json_of(self.row)
 
     def subtractor(self) -> Aggregator:
         """Takes a row out of a table's group."""
@@ -157,25 +164,30 @@ class AggregatePlan:
     @cached_property
     def add(self) -> Callable[[Any, Any], Any]:
         """``add(row, value)`` returns the row with one more value; None is a row without any."""
-        return self._fold("add", "take")
+        return self._fold("add", "take", self.fields)
 
     @cached_property
     def subtract(self) -> Callable[[Any, Any], Any]:
         """``subtract(row, value)`` returns the row without a value; None if no others are left."""
-        return self._fold("subtract", "drop")
+        return self._fold("subtract", "drop", self.fields)
 
-    def _fold(self, method: str, of_field: str) -> Callable[[Any, Any], Any]:
+    def _fold(self, method: str, of_field: str, own: Collection[str]) -> Callable[[Any, Any], Any]:
+        """Generate a function for the aggregates ``own``; the others keep their states."""
         names: dict[str, Any] = {"Row": self.row}
         selected: dict[int, str] = {}
         if method == "add":
             names["initial"] = self.initializer
             lines = ["if row is None:", "    row = initial()"]
-            lines += ["if value is None:", f"    return {self._null_row()}"]
+            lines += ["if value is None:", f"    return {self._null_row(own)}"]
         else:
             lines = [f"if row.{self._counter} <= 1:", "    return None"]
         results, parts = [], []
         for number, (name, field) in enumerate(self.fields.items()):
             aggregate, columns = field.aggregate, self._columns(name)
+            if name not in own:
+                results.append(f"row.{name}")
+                parts += [f"row.{column}" for column in columns if column != name]
+                continue
             state = f"state{number}"
             lines.append(f"{state} = {_read('row', columns)}")
             x = "value"
@@ -205,9 +217,9 @@ class AggregatePlan:
         made: Callable[[Any, Any], Any] = _made(method, "row, value", lines, names)
         return made
 
-    def _null_row(self) -> str:
+    def _null_row(self, own: Collection[str]) -> str:
         """The text of the row with one more record that has no value."""
-        counts = [name for name, one in self.fields.items() if one.counts_records]
+        counts = [name for name in own if self.fields[name].counts_records]
         if not counts:
             return "row"
         columns = self.row.__struct_fields__
@@ -243,7 +255,7 @@ class AggregatePlan:
         return made
 
 
-def _no_row() -> None:
+def no_row() -> None:
     """The initializer of a stream's aggregation."""
 
 

@@ -7,7 +7,7 @@ import sys
 import typing
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -196,7 +196,35 @@ def planned(
     return plan
 
 
+class GroupAggregates(NamedTuple):
+    """The aggregates of one group of a cogroup, by name, and the serde of its values."""
+
+    aggregates: Mapping[str, Any]
+    value: Serde[Any] | None
+
+
+def planned_groups(groups: Iterable[GroupAggregates]) -> AggregatePlan:
+    """The plan of one record of the aggregates of several groups."""
+    fields: dict[str, Field] = {}
+    for aggregates, value in groups:
+        found = _fields_of(aggregates, value)
+        twice = next((name for name in found if name in fields), None)
+        if twice is not None:
+            raise declaration_error(
+                f"Two groups of a cogroup have an aggregate {twice!r}. A field belongs to one"
+                " group: rename one of them."
+            )
+        fields |= found
+    record = _record_class("Aggregates", fields, {"__module__": __name__})
+    return AggregatePlan(record, fields)
+
+
 def _named_record(aggregates: Mapping[str, Any], value: Serde[Any] | None) -> type[Any]:
+    fields = _fields_of(aggregates, value)
+    return _record_class("Aggregates", fields, {"__module__": __name__})
+
+
+def _fields_of(aggregates: Mapping[str, Any], value: Serde[Any] | None) -> dict[str, Field]:
     for name, one in aggregates.items():
         if not isinstance(one, Aggregate):
             raise declaration_error(
@@ -204,5 +232,4 @@ def _named_record(aggregates: Mapping[str, Any], value: Serde[Any] | None) -> ty
                 f" Count(); found {shown(one)}."
             )
     type_ = None if value is None else type_of(value)
-    fields = {name: Field(one, field_type(one, None, type_)) for name, one in aggregates.items()}
-    return _record_class("Aggregates", fields, {"__module__": __name__})
+    return {name: Field(one, field_type(one, None, type_)) for name, one in aggregates.items()}

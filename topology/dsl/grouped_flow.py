@@ -83,8 +83,8 @@ class GroupedFlow(Flow[K, V]):
         return StreamAggregation(windows, store, emit, self.builder.window_emit_interval_ms)
 
 
-#: the groups of a cogroup, each with the aggregator for its values
-Groups: TypeAlias = tuple[tuple[GroupedFlow[Any, Any], Aggregator], ...]
+#: the groups of a cogroup, each with the aggregator for its values, or its aggregates
+Groups: TypeAlias = tuple[tuple[GroupedFlow[Any, Any], Any], ...]
 
 
 def aggregated(

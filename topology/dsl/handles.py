@@ -22,8 +22,13 @@ from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
-from logstate.topology.dsl.aggregate_plan import AggregatePlan
-from logstate.topology.dsl.aggregate_records import RecordOf, planned
+from logstate.topology.dsl.aggregate_plan import AggregatePlan, no_row
+from logstate.topology.dsl.aggregate_records import (
+    GroupAggregates,
+    RecordOf,
+    planned,
+    planned_groups,
+)
 from logstate.topology.dsl.aggregates import Aggregate
 from logstate.topology.dsl.aggregations import (
     COUNT,
@@ -1794,7 +1799,11 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
     def cogroup(self, aggregator: Callable[[A, V], A | None]) -> CogroupedKStream[K, A]: ...
     @overload
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]: ...
-    def cogroup(self, aggregator: Callable[..., Any]) -> CogroupedKStream[K, Any]:
+    @overload
+    def cogroup(self, **aggregates: Aggregate[V, Any, Any]) -> CogroupedKStream[K, Any]: ...
+    def cogroup(  # type: ignore[misc]  # mypy finds "aggregator" among the names of the third one
+        self, aggregator: Callable[..., Any] | None = None, **aggregates: Any
+    ) -> CogroupedKStream[K, Any]:
         """Start one aggregate that several grouped streams feed, each with its own aggregator.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver
@@ -1822,16 +1831,18 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
         Args:
             aggregator: for this group: ``aggregator(aggregate, value)`` or ``aggregator(key, value,
                 aggregate)``.
+            aggregates: instead of it, the aggregates of this group by name, for
+                :meth:`CogroupedKStream.agg`.
 
         Returns:
             The cogrouped stream: add groups, then aggregate it.
 
         Raises:
-            TopologyError: the aggregator has another shape.
+            TopologyError: the aggregator has another shape, or there are aggregates, too.
 
         Source: Kafka Streams' ``KGroupedStream.cogroup`` (KIP-150).
         """
-        return CogroupedKStream(((self, callbacks.aggregator(aggregator)),))
+        return CogroupedKStream(((self, _of_group(self, aggregator, aggregates)),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -2043,8 +2054,15 @@ class CogroupedKStream(Generic[K, A]):
     def cogroup(
         self, grouped: GroupedFlow[K, V], aggregator: Callable[[K, V, A], A | None]
     ) -> CogroupedKStream[K, A]: ...
+    @overload
     def cogroup(
-        self, grouped: GroupedFlow[K, Any], aggregator: Callable[..., Any]
+        self, grouped: GroupedFlow[K, V], **aggregates: Aggregate[V, Any, Any]
+    ) -> CogroupedKStream[K, A]: ...
+    def cogroup(  # type: ignore[misc]  # mypy finds "aggregator" among the names of the third one
+        self,
+        grouped: GroupedFlow[K, Any],
+        aggregator: Callable[..., Any] | None = None,
+        **aggregates: Any,
     ) -> CogroupedKStream[K, A]:
         """Add one more group, with the aggregator for its values.
 
@@ -2067,6 +2085,7 @@ class CogroupedKStream(Generic[K, A]):
             grouped: another ``KGroupedStream`` with keys of the same type.
             aggregator: for its values: ``aggregator(aggregate, value)`` or ``aggregator(key, value,
                 aggregate)``.
+            aggregates: instead of it, the aggregates of its values by name, for :meth:`agg`.
 
         Returns:
             The cogrouped stream with one more group.
@@ -2077,8 +2096,8 @@ class CogroupedKStream(Generic[K, A]):
 
         Source: Kafka Streams' ``CogroupedKStream.cogroup`` (KIP-150).
         """
-        function = callbacks.aggregator(aggregator)
         check_kind(grouped, GroupedFlow, "cogroup", "a KGroupedStream", "Group it first.")
+        function = _of_group(grouped, aggregator, aggregates)
         self.groups[0][0]._check_same_builder(grouped, "cogroup")
         if any(known is grouped for known, _ in self.groups):
             raise declaration_error(
@@ -2126,7 +2145,47 @@ class CogroupedKStream(Generic[K, A]):
         """
         options = AggregateOptions(value=value, store=store, emit=emit, name=name)
         start = callbacks.initializer(initializer)
+        _check_groups(self.groups, have_aggregates=False)
         return KTable._of(cogrouped(self.groups, None, start, None, **options))
+
+    def agg(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+    ) -> KTable[K, Any]:
+        """The table of records of the aggregates of all groups.
+
+        >>> from logstate import Count, StreamsBuilder, Sum, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> views = builder.stream("views", value=str).group_by_key()
+        >>> buys = builder.stream("buys", value=int).group_by_key()
+        >>> both = views.cogroup(pages=Count()).cogroup(buys, cents=Sum(lambda cents: cents))
+        >>> both.agg(store="visits").to_stream().to("visits")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("views", "ada", "tea")
+        ...     driver.pipe("buys", "ada", 250)
+        ...     driver.read("visits", value=dict)
+        [('ada', {'pages': 1, 'cents': None}), ('ada', {'pages': 1, 'cents': 250})]
+
+        Semantics: as :meth:`KGroupedStream.agg`, but
+            Repartition: of each group that needs it.
+            Store: one for all groups.
+            Timestamp: the largest of the key's records so far, of all groups.
+
+        Args:
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per key and commit.
+            name: prefix of the operators' names; generated if not given.
+
+        Raises:
+            TopologyError: a group has an aggregator, two groups an aggregate of one name, or as
+                :meth:`aggregate`.
+
+        Source: SQL's ``GROUP BY`` of a ``UNION ALL``.
+        """
+        return _groups_aggregated(self.groups, None, store=store, emit=emit, name=name)
 
     def windowed_by(
         self, windows: Windows | SlidingWindows | SessionWindows
@@ -2257,9 +2316,60 @@ class WindowedCogroupedKStream(Generic[K, A]):
                 " know how their aggregates unite. Give merger(a, b) after the initializer."
             )
         start = callbacks.initializer(initializer)
+        _check_groups(self.groups, have_aggregates=False)
         merge = None if merger is None else callbacks.merger(merger)
         options = FoldOptions(value=value, store=store, emit=emit, name=name, late=late)
         return KTable._of(cogrouped(self.groups, self.windows, start, merge, **options))
+
+    def agg(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+        late: str | None = None,
+    ) -> KTable[Any, Any]:
+        """The table of records of the aggregates of all groups, per key and window.
+
+        >>> from datetime import timedelta
+        >>> from logstate import Count, SessionWindows, StreamsBuilder, Sum, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> views = builder.stream("views", value=str).group_by_key()
+        >>> buys = builder.stream("buys", value=int).group_by_key()
+        >>> both = views.cogroup(pages=Count()).cogroup(buys, cents=Sum(lambda cents: cents))
+        >>> visits = both.windowed_by(SessionWindows(gap=timedelta(minutes=30))).agg(store="visits")
+        >>> visits.to_stream(lambda w, _: f"{w.start_ms}-{w.end_ms}", key=str).to("visits")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("views", "ada", "tea", timestamp=1)
+        ...     driver.pipe("buys", "ada", 250, timestamp=9)
+        ...     driver.read("visits", value=dict)
+        [('1-1', {'pages': 1, 'cents': None}), ('1-1', None), ('1-9', {'pages': 1, 'cents': 250})]
+
+        Semantics: as :meth:`aggregate`, but
+            Null value: counted by ``Count()`` of its group, ignored by the other aggregates;
+                sliding windows drop and count it.
+            Quirk: none: before the first record the row does not exist.
+
+        Args:
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per key, window and commit,
+                "close" one final result per window, as by :class:`TimeWindowedKStream`.
+            name: prefix of the operators' names; generated if not given.
+            late: name of the stream of the late records of all groups, which are emitted there
+                instead of dropped; see ``StreamsBuilder.late``.
+
+        Returns:
+            The table of records; its keys are ``Windowed``.
+
+        Raises:
+            TopologyError: a group has an aggregator, two groups an aggregate of one name, no store,
+                or an unknown ``emit``.
+
+        Source: as :meth:`CogroupedKStream.agg`.
+        """
+        return _groups_aggregated(
+            self.groups, self.windows, store=store, emit=emit, name=name, late=late
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -3155,3 +3265,44 @@ def _results_of(rows: KTable[Any, Any], plan: AggregatePlan, name: str | None) -
     return rows._below(
         TableMapValuesNode, own, "KTABLE-MAPVALUES-", None, serde, mapper=plan.mapper()
     )
+
+
+def _of_group(
+    grouped: GroupedFlow[Any, Any], aggregator: Callable[..., Any] | None, aggregates: Any
+) -> Any:
+    """Return what a group of a cogroup contributes: its aggregator, or its aggregates."""
+    if aggregator is not None and aggregates:
+        raise declaration_error(
+            f"cogroup was given an aggregator and aggregates ({', '.join(aggregates)}). Give one of"
+            " them."
+        )
+    if aggregates:
+        return GroupAggregates(aggregates, grouped.value)
+    return callbacks.aggregator(aggregator)  # type: ignore[arg-type]  # None is refused there
+
+
+def _check_groups(groups: Groups, *, have_aggregates: bool) -> None:
+    for grouped, one in groups:
+        if isinstance(one, GroupAggregates) is not have_aggregates:
+            what, use = "an aggregator", "aggregate"
+            if not have_aggregates:
+                what, use = "aggregates by name", "agg"
+            raise declaration_error(
+                f"The group {grouped.name!r} of a cogroup has {what}. Give the same kind to all"
+                f" groups, and use {use}(...)."
+            )
+
+
+def _groups_aggregated(
+    groups: Groups, windows: AnyWindows | None, **options: Any
+) -> KTable[Any, Any]:
+    _check_groups(groups, have_aggregates=True)
+    own: list[GroupAggregates] = [one for _, one in groups]
+    plan = planned_groups(own)
+    functions = tuple(
+        (grouped, plan.group_aggregator(one.aggregates))
+        for (grouped, _), one in zip(groups, own, strict=True)
+    )
+    merger = plan.merger() if isinstance(windows, SessionWindows) else None
+    table = cogrouped(functions, windows, no_row, merger, value=plan.row_serde(), **options)
+    return _results_of(KTable._of(table), plan, options["name"])

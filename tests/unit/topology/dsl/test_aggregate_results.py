@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
+    Count,
     HoppingWindows,
     Max,
     Mean,
@@ -106,11 +107,59 @@ def test_sessions_have_the_values_of_their_records(records: Records) -> None:
             assert merged == (None if exact is None else pytest.approx(exact, abs=1e-3))
 
 
+@pytest.mark.parametrize(
+    "windows",
+    [None, TumblingWindows(size=ms(10), grace=ms(100)), SessionWindows(gap=ms(5), grace=ms(100))],
+)
+@given(left=RECORDS, right=RECORDS)
+def test_a_cogroup_has_the_aggregates_of_each_group(
+    windows: Any, left: Records, right: Records
+) -> None:
+    builder = StreamsBuilder()
+    other = builder.stream("other", key=str, value=Order).group_by_key()
+    groups: Any = grouped(builder).cogroup(n=Count(), low=Min(cents_of), mean=Mean(cents_of))
+    groups = groups.cogroup(other, m=Count(), high=Max(cents_of))
+    table = (groups if windows is None else groups.windowed_by(windows)).agg(store="s")
+    stream = table.to_stream()
+    if windows is not None:
+        stream = table.to_stream(lambda w, _: f"{w.key} {w.start_ms} {w.end_ms}", key=str)
+    stream.to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", left)
+        driver.pipe_all("other", right)
+        last = dict(driver.read("out", value=dict))
+
+    def inside(records: Records, name: str) -> Any:
+        key, *span = name.split()
+        if not span:
+            return everything([order for k, order, _ in records if k == key])
+        start, end = int(span[0]), int(span[1]) + isinstance(windows, SessionWindows)
+        return everything([order for k, order, t in records if k == key and start <= t < end])
+
+    for name, record in last.items():
+        if record is not None:
+            first, second = inside(left, name), inside(right, name)
+            mean = record.pop("mean")
+            assert mean == (None if first.mean is None else pytest.approx(first.mean, abs=1e-3))
+            expected = {"n": first.n, "low": first.low, "m": second.n, "high": second.high}
+            assert record == expected
+
+
 def test_sessions_that_merge_keep_the_order_of_time_and_of_floats() -> None:
     records = [("a", Order(value), time) for value, time in [(1.5, 0), (2.5, 9), (4.0, 5)]]
     found = dict(results_of(records, SessionWindows(gap=ms(5), grace=ms(100))))
     merged = found["a 0 9"]
     assert (merged.all, merged.first, merged.last, merged.total) == ((1.5, 2.5, 4.0), 1.5, 4.0, 8.0)
+
+
+def test_a_count_of_a_field_ignores_nulls() -> None:
+    builder = StreamsBuilder()
+    table = grouped(builder).agg(n=Count(), paid=Count(cents_of), store="s")
+    table.map_values(lambda row: f"{row.paid} of {row.n}", value=str).to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("a", Order(cents), 0) for cents in (1, None, 3)])
+        found = [value for _, value in driver.read("out", value=str)]
+    assert found == ["1 of 1", "1 of 2", "2 of 3"]
 
 
 def subtractable(orders: Sequence[Order]) -> Any:

@@ -206,3 +206,21 @@ def test_arguments_of_aggregates_are_checked() -> None:
     ]:
         with pytest.raises(TopologyError, match=message):
             make()
+
+
+def test_groups_of_a_cogroup_have_one_kind_of_aggregation() -> None:
+    builder = StreamsBuilder()
+    first, second = grouped(builder), builder.stream("b", key=str, value=Order).group_by_key()
+    aggregates: Any = first.cogroup(n=Count())
+    for make, message in [
+        (lambda: first.cogroup(len, n=Count()), r"an aggregator and aggregates \(n\)"),
+        (first.cogroup, "The aggregator None is not callable"),
+        (lambda: aggregates.cogroup(second, n=Count()).agg(store="s"), "an aggregate 'n'"),
+        (lambda: aggregates.aggregate(int, store="s"), "aggregates by name.*use agg"),
+        (
+            lambda: aggregates.cogroup(second, lambda n, _: n).agg(store="s"),
+            "an aggregator.*use aggregate",
+        ),
+    ]:
+        with pytest.raises(TopologyError, match=message):
+            make()
