@@ -19,6 +19,7 @@ from logstate.contracts.clock import SystemClock
 from logstate.contracts.compatibility import MigrationOptions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
+from logstate.contracts.stores import StoreSpec
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics
 from logstate.kafka.log_reader import read_partition as read_log
@@ -199,8 +200,8 @@ class ReplayedTask:
         return {
             name: {
                 repr(key): repr(value)
-                for key, value in store.all()
-                if source in (key, getattr(key, "key", None))
+                for key, value, of in _rows_with_keys(specs[name], store)
+                if source in (of, getattr(of, "key", None))
             }
             for name, store in self.task.state.stores.items()
             if hasattr(store, "all") and kind_of(specs[name]).key_layout.record_time_at is None
@@ -214,6 +215,18 @@ class ReplayedTask:
             if topic in names:
                 return source.key.deserializer(topic, True)(raw)
         return raw
+
+
+def _rows_with_keys(spec: StoreSpec, store: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield what rows begin with, their values, and their keys. A set's rows are its values."""
+    kind = kind_of(spec)
+    for key, value in store.all():
+        if not kind.key_layout.has_element:
+            yield key, value, key
+        elif kind.element_name:
+            yield key, value, key[0]
+        else:
+            yield (key, value), True, key
 
 
 def _check_there(partition: TopicPartition, offset: int, bounds: LogBounds) -> None:

@@ -18,7 +18,8 @@ asks for the time of the partition; ``cuts`` is ``table`` with so many schedules
 into the metadata of an offset, and with a store that forgets; ``histories`` is ``versions`` with
 prices that are deleted, and histories and segments so short that all of them expire; ``timers``
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
-the late records of windows, of sessions and of a join.
+the late records of windows, of sessions and of a join; ``collections`` has a list, a map, a set and
+a counter.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from logstate.topology import (
     timer_store,
     until_window_closes,
 )
+from tests.campaigns.simulation.collected_orders import collect
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -205,6 +207,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "versions": _versions_variant,
             "histories": _histories_variant,
             "timers": _timers_variant,
+            "collections": collect,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
         }
         joined.get(variant, _table_variant)(orders, prices)

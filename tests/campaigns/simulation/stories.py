@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.campaigns.simulation import failed_ends
+from tests.campaigns.simulation.collection_stores import CollectionStores
 from tests.campaigns.simulation.coverage import FAULTS
 from tests.campaigns.simulation.damaged_blocks import DamagedBlocks
 from tests.campaigns.simulation.dead_letters import DeadLetters
@@ -49,6 +50,7 @@ STORIES = {
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
+    "collection_stores": Story(CollectionStores.of),
     "damaged_blocks": Story(DamagedBlocks.of),
     "dead_letters": Story(DeadLetters.of),
     "dead_owner": Story(DeadOwner.of),

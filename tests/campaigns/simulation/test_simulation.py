@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.campaigns.simulation.campaign import run_seeds
+from tests.campaigns.simulation.collection_stores import CollectionStores
 from tests.campaigns.simulation.command import simulation
 from tests.campaigns.simulation.damaged_blocks import DamagedBlocks
 from tests.campaigns.simulation.dead_letters import DeadLetters
@@ -127,6 +128,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
         (Timers, ["changelog_rows_of_key_value"]),
         (LateStreams, ["changelog_rows_of_session"]),
         (IdleWindows, ["results"]),
+        (CollectionStores, ["changelog_rows_of_set", "directory_rows_of_list"]),
     ],
 )
 def test_every_promise_holds_in_other_kinds_of_schedules(

@@ -33,6 +33,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     buffer_bugs,
     claim_bugs,
     clock_bugs,
+    collection_bugs,
     commit_bugs,
     cut_bugs,
     directory_bugs,

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from logstate import StreamsBuilder
+from logstate import StreamsBuilder, TopologyTestDriver
 from logstate.cli.engine import replayed_task
-from logstate.cli.engine.replayed_task import ReplayedTask
+from logstate.cli.engine.replayed_task import ReplayedTask, _rows_with_keys
 from logstate.cli.shared.stored_logs import Stored
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.log_reader import LogBounds, LogTopic
 from logstate.testing import FakeCluster
+from tests.unit.topology.processor.collection_topology import PUTS, STORES, topology
 
 ORDERS = TopicPartition("orders", 1)
 
@@ -56,3 +57,23 @@ def test_a_pattern_means_the_topics_that_a_start_would_read(
     plan = replayed_task._plan({}, cluster, builder.build(), stored, {})
 
     assert plan.subscription == ["orders-eu", "orders-us"]
+
+
+def test_rows_of_a_failed_record_are_those_of_its_key_in_every_kind_of_store() -> None:
+    with TopologyTestDriver(topology()) as driver:
+        for key, value in PUTS:
+            driver.pipe("in", key, value)
+        found = {
+            spec.name: [
+                (shown, value)
+                for shown, value, key in _rows_with_keys(spec, driver.store(spec.name))
+                if key == "bob"
+            ]
+            for spec in STORES
+        }
+    assert found == {
+        "orders": [(("bob", 0), 5)],
+        "prices": [(("bob", 5), 2.5)],
+        "tags": [(("bob", "t5"), True)],
+        "visits": [("bob", 1)],
+    }
