@@ -1,10 +1,14 @@
 /* Records between librdkafka and Python in batches, without an object of the client for each one.
  *
  * How it works: `bind` receives the addresses of librdkafka's functions. A `Queue` has a queue of
- * librdkafka to which the queues of assigned partitions are forwarded. `take` reads it with
- * `rd_kafka_consume_callback_queue`. Unlike other functions, that one passes errors to the same
- * callback as messages, and never calls a callback of the client, which would need the client's
- * own thread state. `produce` passes records to `rd_kafka_producev`.
+ * librdkafka to which the queues of assigned partitions are forwarded. `take` reads it as events,
+ * with `rd_kafka_queue_poll`. `produce` passes records to `rd_kafka_producev`.
+ *
+ * Why events: errors are events as well, and no callback of the client is called, which would need
+ * the client's own thread state; `rd_kafka_consume_batch_queue` calls one for some errors. And what
+ * was fetched before a seek is dropped before it has any effect. `rd_kafka_consume_callback_queue`
+ * first applies the position after a control record, and then drops it: after a pause, the
+ * client would continue at that position and skip the records before it.
  *
  * Invariants:
  *
@@ -42,6 +46,14 @@ typedef struct {
     void *private_;
 } message_t;
 
+/* rd_kafka_topic_partition_t, its first fields */
+typedef struct {
+    char *topic;
+    int32_t partition;
+    int64_t offset;
+} topic_partition_t;
+
+enum { EVENT_FETCH = 0x2, EVENT_ERROR = 0x8 };
 enum { V_END = 0, V_RKT = 2, V_PARTITION = 3, V_VALUE = 4, V_KEY = 5, V_MSGFLAGS = 7, V_TIMESTAMP = 8 };
 enum { FLAG_COPY = 2 };
 
@@ -52,12 +64,15 @@ static struct functions {
     void *(*queue_get_consumer)(void *rk);
     void (*queue_forward)(void *from, void *to);
     void (*queue_io_event_enable)(void *queue, int fd, const void *payload, size_t size);
-    int (*consume_callback_queue)(void *queue, int timeout_ms,
-                                  void (*callback)(message_t *message, void *opaque),
-                                  void *opaque);
-    void (*yield)(void *rk);
+    void *(*queue_poll)(void *queue, int timeout_ms);
+    int (*event_type)(const void *event);
+    const message_t *(*event_message_next)(void *event);
+    int (*event_error)(void *event);
+    const char *(*event_error_string)(void *event);
+    topic_partition_t *(*event_topic_partition)(void *event);
+    void (*event_destroy)(void *event);
+    void (*topic_partition_destroy)(topic_partition_t *place);
     const char *(*topic_name)(const void *topic);
-    const char *(*message_errstr)(const message_t *message);
     int64_t (*message_timestamp)(const message_t *message, int *type);
     int (*message_headers)(const message_t *message, void **headers);
     int (*header_get_all)(const void *headers, size_t at, const char **name, const void **value,
@@ -75,10 +90,11 @@ static const struct {
 } SLOTS[] = {
 #define SLOT(name) {#name, offsetof(struct functions, name)}
     SLOT(queue_new), SLOT(queue_destroy), SLOT(queue_get_partition), SLOT(queue_get_consumer),
-    SLOT(queue_forward), SLOT(queue_io_event_enable), SLOT(consume_callback_queue), SLOT(yield),
-    SLOT(topic_name), SLOT(message_errstr), SLOT(message_timestamp), SLOT(message_headers),
-    SLOT(header_get_all), SLOT(topic_new), SLOT(topic_destroy), SLOT(msg_partitioner_murmur2),
-    SLOT(producev),
+    SLOT(queue_forward), SLOT(queue_io_event_enable), SLOT(queue_poll), SLOT(event_type),
+    SLOT(event_message_next), SLOT(event_error), SLOT(event_error_string),
+    SLOT(event_topic_partition), SLOT(event_destroy), SLOT(topic_partition_destroy),
+    SLOT(topic_name), SLOT(message_timestamp), SLOT(message_headers), SLOT(header_get_all),
+    SLOT(topic_new), SLOT(topic_destroy), SLOT(msg_partitioner_murmur2), SLOT(producev),
 #undef SLOT
 };
 #define SLOT_COUNT (sizeof(SLOTS) / sizeof(SLOTS[0]))
@@ -490,20 +506,24 @@ static int select_list(Batch *batch, const message_t *message, const char *topic
 }
 
 /* Add an error as (topic or None, partition, offset, code, text). */
-static int add_error(Batch *batch, const message_t *message)
+static int add_error(Batch *batch, void *event)
 {
+    topic_partition_t *place = rdk.event_topic_partition(event);
     PyObject *topic, *reason, *error = NULL;
     int status = -1;
-    topic = message->rkt == NULL ? new_reference(Py_None) : text(rdk.topic_name(message->rkt));
-    reason = text(rdk.message_errstr(message));
+    topic = place == NULL ? new_reference(Py_None) : text(place->topic);
+    reason = text(rdk.event_error_string(event));
     if (topic != NULL && reason != NULL)
-        error = Py_BuildValue("(OiLiO)", topic, (int)message->partition,
-                              (long long)message->offset, message->err, reason);
+        error = Py_BuildValue("(OiLiO)", topic, place == NULL ? -1 : (int)place->partition,
+                              place == NULL ? -1LL : (long long)place->offset,
+                              rdk.event_error(event), reason);
     if (error != NULL)
         status = PyList_Append(batch->errors, error);
     Py_XDECREF(error);
     Py_XDECREF(reason);
     Py_XDECREF(topic);
+    if (place != NULL)
+        rdk.topic_partition_destroy(place);
     return status;
 }
 
@@ -525,15 +545,23 @@ static int add_record(Batch *batch, const message_t *message)
     return status;
 }
 
-/* Called by librdkafka for each message and error, in the thread of `take`. The message is
- * destroyed when it returns. After a yield, librdkafka keeps the messages that follow. */
-static void taken(message_t *message, void *opaque)
+/* Add what an event has: one record, or an error. All others have nothing for Python. */
+static int add_event(Batch *batch, void *event)
 {
-    Batch *batch = opaque;
-    batch->status = message->err != 0 ? add_error(batch, message) : add_record(batch, message);
-    batch->left--;
-    if (batch->status < 0 || batch->left <= 0 || batch->bytes_left <= 0)
-        rdk.yield(batch->queue->handle);
+    int type = rdk.event_type(event);
+    const message_t *message;
+    if (type == EVENT_ERROR) {
+        batch->left--;
+        return add_error(batch, event);
+    }
+    if (type != EVENT_FETCH)
+        return 0;
+    while ((message = rdk.event_message_next(event)) != NULL) {
+        batch->left--;
+        if (add_record(batch, message) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static PyObject *queue_take(PyObject *object, PyObject *args)
@@ -558,8 +586,13 @@ static PyObject *queue_take(PyObject *object, PyObject *args)
     if (batch.records == NULL || batch.errors == NULL)
         batch.status = -1;
     else if (max_records > 0 && max_bytes > 0) {
+        void *event;
         self->is_in_use = 1;
-        rdk.consume_callback_queue(self->queue, 0, taken, &batch);
+        while (batch.status == 0 && batch.left > 0 && batch.bytes_left > 0
+               && (event = rdk.queue_poll(self->queue, 0)) != NULL) {
+            batch.status = add_event(&batch, event);
+            rdk.event_destroy(event);
+        }
         self->is_in_use = 0;
     }
     if (batch.status == 0)
