@@ -21,7 +21,6 @@ from logstate.contracts.processing import (
     CommitBuffered,
     FanOut,
     IdleOperator,
-    StreamProcess,
     Traces,
 )
 from logstate.contracts.records import (
