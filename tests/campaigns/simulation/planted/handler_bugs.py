@@ -57,7 +57,7 @@ def a_retry_goes_on_with_half_a_record(patch: Patch) -> None:
 @bug
 def a_skipped_dead_letter_is_counted_as_sent(patch: Patch) -> None:
     """A handler that says dead letter skips."""
-    old = "task.send(dead_letter_record(topic, failed, refused=refused))"
+    old = "task.send(dead_letter_record(topic, failed, refused=refused, trace=trace))"
     edit(patch, HandlerOutcomes, "carry_out", old, "pass")
 
 
