@@ -104,7 +104,8 @@ def main() -> None:
     ) as app:
         app.wait_until_caught_up()
         spent = app.store("spent", key=str, value=int, kind="timestamped_window")
-        for window, row in spent.fetch_all(begin_ms, begin_ms + 3_000):
+        rows = spent.fetch_all(begin_ms, begin_ms + 3_000)
+        for window, row in sorted(rows, key=lambda one: (one[0].start_ms, one[0].key)):
             second = (window.start_ms - begin_ms) // 1_000
             print(f"second {second}: {window.key} spent {row.value} cents")
 
