@@ -213,8 +213,8 @@ class StdDev(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
         super().__init__(field)
         if ddof not in (0, 1):
             raise declaration_error(
-                f"ddof of StdDev must be 1 (of a sample) or 0 (of the population), found"
-                f" {shown(ddof)}."
+                f"ddof of StdDev must be 0 or 1, found {shown(ddof)}. Give 1 for the deviation of"
+                " a sample, or 0 for that of the population."
             )
         self.ddof = ddof
 

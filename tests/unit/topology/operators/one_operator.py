@@ -35,6 +35,7 @@ class OneOperator:
         self.stream_time = -1
         self.emit_intervals = DEFAULT_EMIT_INTERVALS
         self.clock = ManualClock(wall_clock_ms)
+        self.traces = None
         self.dropped: Counter[str] = Counter()
         self.late_joins: Counter[str] = Counter()
         self.expired_results: Counter[str] = Counter()
