@@ -374,6 +374,6 @@ def _without_others(which: str, expression: str) -> str:
 def _positive(count: object, what: str) -> int:
     if type(count) is not int or count < 1:
         raise declaration_error(
-            f"{what} must be a positive integer, found {shown(count)}. Give how many values to keep."
+            f"{what} must be a positive integer, found {shown(count)}. It is how many are kept."
         )
     return count
