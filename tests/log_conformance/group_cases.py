@@ -137,8 +137,8 @@ def a_start_goes_back_too(rig: Rig) -> None:
     assert [r.offset() for r in member.records] == [0, 1, 0, 1]
 
 
-def a_start_that_goes_back_over_markers_skips_no_record(rig: Rig) -> None:
-    """What was fetched before the start has no effect on where a resumed partition continues."""
+def a_pause_over_markers_skips_no_record(rig: Rig) -> None:
+    """What was fetched before a pause has no effect on where the partition continues."""
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
     producer = rig.producer()
@@ -151,15 +151,17 @@ def a_start_that_goes_back_over_markers_skips_no_record(rig: Rig) -> None:
     consumer = member.consumer
     rig.eventually(lambda: member.poll() and tp in member.owned)
     for _ in range(3):
-        consumer.start({tp: 0})
-        rig.eventually(lambda: consumer.poll(1, rig.poll_s).records)  # others wait in the client
-        consumer.start({tp: 0})
-        member.records += consumer.poll(1, 0).records.get(tp, [])
-        consumer.pause([tp])
-        consumer.resume([tp])
-        rig.eventually(lambda: member.poll() and 38 in [r.offset() for r in member.records])
-        assert [r.offset() for r in member.records] == [*range(0, 40, 2)]
         member.records.clear()
+        consumer.start({tp: 0})
+        rig.eventually(lambda: consumer.poll(1, rig.poll_s).records)
+        for _ in range(5):
+            for _ in range(20):  # meanwhile the client fetches the others
+                rig.end(tp)
+            consumer.pause([tp])
+            consumer.resume([tp])
+            member.records += consumer.poll(1, 0).records.get(tp, [])
+        rig.eventually(lambda: member.poll() and 38 in [r.offset() for r in member.records])
+        assert [r.offset() for r in member.records] == [*range(2, 40, 2)]
 
 
 def a_start_outside_the_log_is_told_and_can_be_mended(rig: Rig) -> None:
@@ -322,7 +324,7 @@ CASES = [
     offsets_can_be_looked_at_although_they_are_not_stable,
     nothing_is_read_before_the_start,
     a_start_goes_back_too,
-    a_start_that_goes_back_over_markers_skips_no_record,
+    a_pause_over_markers_skips_no_record,
     a_start_outside_the_log_is_told_and_can_be_mended,
     a_start_that_mends_one_nobody_has_heard_of_is_kept,
     mending_a_partition_moves_no_other,
