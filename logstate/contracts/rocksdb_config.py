@@ -41,6 +41,7 @@ class RocksDbConfig:
     memtable_bytes: int = 16 << 20
     compression: Compression = "lz4"
     bloom_filter_bits: int = 10
+    #: a default process limit of 1,024 must hold several tasks
     max_open_files: int = 256
     background_jobs: int = 2
     configure: Callable[[Any], None] | None = None

@@ -66,7 +66,6 @@ class WorkerConfig:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     offset_reset: str | timedelta = "earliest"
     #: stops by default: records are lost, and a log line is easily missed
-    #: stops by default: records are lost, and a line in a log is easily missed
     on_data_loss: OnDataLoss = "fail"
     #: how long records wait for partitions that are read to their ends; None: not even for those
     #: that have more

@@ -36,10 +36,7 @@ class TaskIdle:
         return [partition for partition, end_ms in [*self._ends_ms.items()] if now_ms < end_ms]
 
     def _has_time(self, queue: PartitionQueue, now_ms: float) -> bool:
-        if queue.records or queue.head is not None:
-            self._ends_ms.pop(queue.partition, None)
-            return False
-        if not queue.is_at_end:
+        if len(queue) or not queue.is_at_end:
             self._ends_ms.pop(queue.partition, None)
             return False
         return now_ms < self._ends_ms.setdefault(queue.partition, now_ms + self._max_idle_ms)

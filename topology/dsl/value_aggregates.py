@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from logstate.contracts.setting_rules import shown
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate, N, V_contra
 
 
-class Min(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
+class _OneValue(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
+    """One of the values; None without values."""
+
+    #: which one, and the text of it over the list of all values
+    kept: ClassVar[tuple[str, str]]
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """The one of both sessions, of which ``a`` is the earlier one."""
+        return a if b is None else self.take(a, b)
+
+    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
+        """That of the field, or None."""
+        type_ = Any if field is Any else field | None
+        return (type_,), type_
+
+    @property
+    def refusal(self) -> str | None:
+        """The others are not in the state."""
+        return _without_others(*self.kept)
+
+
+class Min(_OneValue[V_contra, N], Generic[V_contra, N]):
     """The least ``field(value)``; None without values. Values have to be comparable.
 
     >>> from logstate import Min, StreamsBuilder, TopologyTestDriver
@@ -30,25 +51,14 @@ class Min(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     Source: SQL's ``MIN``.
     """
 
+    kept = ("the least", "min(row.{name})")
+
     def take(self, state: Any, value: Any) -> Any:
         """The lesser one; the first of equal ones."""
         return value if state is None or value < state else state
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """The lesser one of both."""
-        return a if b is None else self.take(a, b)
 
-    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
-        """That of the field, or None."""
-        return _one(field)
-
-    @property
-    def refusal(self) -> str | None:
-        """The next value is not in the state."""
-        return _without_others("the least", "min(row.{name})")
-
-
-class Max(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
+class Max(_OneValue[V_contra, N], Generic[V_contra, N]):
     """The greatest ``field(value)``; None without values. Values have to be comparable.
 
     >>> from logstate import Max, StreamsBuilder, TopologyTestDriver
@@ -65,25 +75,14 @@ class Max(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     Source: SQL's ``MAX``.
     """
 
+    kept = ("the greatest", "max(row.{name})")
+
     def take(self, state: Any, value: Any) -> Any:
         """The greater one; the first of equal ones."""
         return value if state is None or value > state else state
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """The greater one of both."""
-        return a if b is None else self.take(a, b)
 
-    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
-        """That of the field, or None."""
-        return _one(field)
-
-    @property
-    def refusal(self) -> str | None:
-        """The next value is not in the state."""
-        return _without_others("the greatest", "max(row.{name})")
-
-
-class First(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
+class First(_OneValue[V_contra, N], Generic[V_contra, N]):
     """The ``field(value)`` that arrived first; None without values.
 
     >>> from logstate import First, StreamsBuilder, TopologyTestDriver
@@ -103,25 +102,14 @@ class First(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     Source: Flink's ``FIRST_VALUE``, ksqlDB's ``EARLIEST_BY_OFFSET``.
     """
 
+    kept = ("the first", "row.{name}[0]")
+
     def take(self, state: Any, value: Any) -> Any:
         """The first one."""
         return value if state is None else state
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """That of the earlier session."""
-        return b if a is None else a
 
-    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
-        """That of the field, or None."""
-        return _one(field)
-
-    @property
-    def refusal(self) -> str | None:
-        """The next value is not in the state."""
-        return _without_others("the first", "row.{name}[0]")
-
-
-class Last(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
+class Last(_OneValue[V_contra, N], Generic[V_contra, N]):
     """The ``field(value)`` that arrived last; None without values.
 
     >>> from logstate import Last, StreamsBuilder, TopologyTestDriver
@@ -139,22 +127,11 @@ class Last(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     Source: Flink's ``LAST_VALUE``, ksqlDB's ``LATEST_BY_OFFSET``.
     """
 
+    kept = ("the last", "row.{name}[-1]")
+
     def take(self, state: Any, value: Any) -> Any:  # noqa: ARG002
         """The last one."""
         return value
-
-    def merge(self, a: Any, b: Any) -> Any:
-        """That of the later session."""
-        return a if b is None else b
-
-    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
-        """That of the field, or None."""
-        return _one(field)
-
-    @property
-    def refusal(self) -> str | None:
-        """The previous value is not in the state."""
-        return _without_others("the last", "row.{name}[-1]")
 
 
 class CountDistinct(FieldAggregate[V_contra, Any, Any, int], Generic[V_contra]):
@@ -356,11 +333,6 @@ class Collect(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic
         if self.limit is None:
             return None
         return "does not keep the values beyond its limit. Leave the limit out"
-
-
-def _one(field: Any) -> tuple[tuple[Any, ...], Any]:
-    type_ = Any if field is Any else field | None
-    return (type_,), type_
 
 
 def _without_others(which: str, expression: str) -> str:

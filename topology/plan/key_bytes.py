@@ -51,9 +51,7 @@ def key_bytes_agree(one: Description, other: Description) -> bool | None:
         return None
     if formats[0] != formats[1]:
         return False
-    if formats[0] in WINDOWED:  # the size of a window is not written
-        return key_bytes_agree(one["inner"], other["inner"])
-    if formats[0] == LIST:
+    if formats[0] in WINDOWED or formats[0] == LIST:  # the size of a window is not written
         return key_bytes_agree(one["inner"], other["inner"])
     if formats[0] in SCALARS:
         return True

@@ -225,10 +225,8 @@ def close_when_idle(
     Windows close when stream time has passed their end by ``wait_ms``. Without an ``emission``
     nothing is emitted; later records are late.
     """
-    name, idle_ms = (
-        _clock_name(node.store.name, node.group_number, node.emit),
-        node.close_on_idle_ms,
-    )
+    name = _clock_name(node.store.name, node.group_number, node.emit)
+    idle_ms = node.close_on_idle_ms
     if emission is None:
         advance_when_idle(task, name, observed, idle_ms)
         return
