@@ -37,7 +37,7 @@ from logstate.changelog.cuts.named_cut import (
     check_cut_name,
     parse_named_cut,
 )
-from logstate.changelog.cuts.snapshots import ground_of, snapshot
+from logstate.changelog.cuts.snapshots import snapshot, snapshot_clients
 from logstate.contracts.clients import Admin, Cluster, NewTopic
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import (
@@ -231,9 +231,9 @@ def _cuts(
     if across is None:
         yield newest, None
         return
-    with ground_of(config, application, cluster) as ground:
+    with snapshot_clients(config, application, cluster) as clients:
         seconds = across.total_seconds()
-        yield lambda: cut_at_notes(config, application, lambda: snapshot(ground, seconds)), newest
+        yield lambda: cut_at_notes(config, application, lambda: snapshot(clients, seconds)), newest
 
 
 def _check_wanted(stores: object, keep: object, timeout: object) -> None:

@@ -72,7 +72,7 @@ class Attempt:
     _done: set[int] = field(default_factory=set)
     _holding: set[int] = field(default_factory=set)
 
-    def hear(self, message: Message | None) -> None:
+    def receive_answer(self, message: Message | None) -> None:
         """Receive an answer. A task that cuts again after an abort notes again; the last counts."""
         if isinstance(message, Present) and message.id == self.id:
             self.shape.update(message.shape)
@@ -91,7 +91,7 @@ class Attempt:
         present = self._present.get(step, set())
         return [task for task in self.tasks(subs) if task not in present]
 
-    def unnoted(self, subs: Iterable[int]) -> list[str]:
+    def tasks_without_cut(self, subs: Iterable[int]) -> list[str]:
         """Return tasks that have not cut yet."""
         return [task for task in self.tasks(subs) if task not in self.notes]
 

@@ -47,7 +47,7 @@ Committed = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, tuple
 
 
 @dataclass(frozen=True)
-class Ground:
+class SnapshotClients:
     """Clients, at the end of the topic of requests."""
 
     application: str
@@ -64,77 +64,77 @@ class Ground:
         """Of requests and answers."""
         return TopicPartition(snapshots_topic(self.application), 0)
 
-    def say(self, order: SnapshotRequest) -> None:
+    def send_request(self, order: SnapshotRequest) -> None:
         """Send a request."""
         value = encode_message(order)
         now_ms = self.clock.wall_clock_ms()
         self.producer.produce([ProducedRecord(*self.partition, b"order", value, now_ms)])
         self.producer.flush()
 
-    def listen(self, attempt: Attempt) -> None:
+    def receive_answers(self, attempt: Attempt) -> None:
         """Receive new answers."""
         polled = self.consumer.poll(1_000, _POLL_S)
         for record in polled.records.get(self.partition, ()):
-            attempt.hear(decode_message(record.value() or b""))
+            attempt.receive_answer(decode_message(record.value() or b""))
 
 
-def snapshot(ground: Ground, timeout_s: float) -> dict[str, SnapshotNote]:
+def snapshot(clients: SnapshotClients, timeout_s: float) -> dict[str, SnapshotNote]:
     """Return task to what it has committed at its barriers; retries until it succeeds.
 
     Raises SnapshotError, with the reason of the last attempt, if none succeeds in time; ConfigError
     if the topology does not allow a snapshot.
     """
-    deadline = ground.clock.monotonic_ms() / 1000 + timeout_s
+    deadline = clients.clock.monotonic_ms() / 1000 + timeout_s
     patience_s = _CUT_S
     while True:
         attempt = Attempt(uuid.uuid4().hex, hold_ms=int(2_000 * patience_s))
         try:
-            return _attempted(ground, attempt, patience_s)
+            return _attempted(clients, attempt, patience_s)
         except VoidSnapshotError as void:
             reason = void
-            _LOGGER.info("retrying a snapshot of %s: %s", ground.application, text_of(void))
+            _LOGGER.info("retrying a snapshot of %s: %s", clients.application, text_of(void))
         finally:
-            ground.say(SnapshotRequest(attempt.id, 1_000, is_over=True))
-        if ground.clock.monotonic_ms() / 1000 > deadline:
+            clients.send_request(SnapshotRequest(attempt.id, 1_000, is_over=True))
+        if clients.clock.monotonic_ms() / 1000 > deadline:
             raise SnapshotError(
-                f"no snapshot of {ground.application!r} succeeded in {timeout_s:g} s; the last "
+                f"no snapshot of {clients.application!r} succeeded in {timeout_s:g} s; the last "
                 f"attempt: {reason}. Tasks that move or restore, and workers that stall, make an"
                 " attempt fail: check `logstate status`, and try again when all tasks run"
             )
         patience_s = min(_CUT_MAX_S, 2 * patience_s)
-        ground.wait(_PAUSE_S)
+        clients.wait(_PAUSE_S)
 
 
-def _attempted(ground: Ground, attempt: Attempt, cut_s: float) -> dict[str, SnapshotNote]:
-    _call_roll(ground, attempt)
+def _attempted(clients: SnapshotClients, attempt: Attempt, cut_s: float) -> dict[str, SnapshotNote]:
+    _find_running_tasks(clients, attempt)
     step = 0
     for number, level in enumerate(levels_of(attempt.shape)):
         if number:
             step += 1
-            ground.say(attempt.order(step, level, releases=False))
+            clients.send_request(attempt.order(step, level, releases=False))
             absent = _absent_at(attempt, level, step)
-            _until(ground, attempt, absent, cut_s, "no worker knows the barriers of")
+            _until(clients, attempt, absent, cut_s, "no worker knows the barriers of")
         step += 1
-        ground.say(attempt.order(step, level, releases=True))
+        clients.send_request(attempt.order(step, level, releases=True))
         patience_s = _MARKS_S if number else cut_s
-        unnoted = _unnoted(attempt, level)
-        _until(ground, attempt, unnoted, patience_s, "no cut was reported of")
-        _read_ends(ground, attempt, attempt.end_level(level))
+        tasks_without_cut = _tasks_without_cut(attempt, level)
+        _until(clients, attempt, tasks_without_cut, patience_s, "no cut was reported of")
+        _read_ends(clients, attempt, attempt.end_level(level))
     return attempt.notes
 
 
-def _call_roll(ground: Ground, attempt: Attempt) -> None:
+def _find_running_tasks(clients: SnapshotClients, attempt: Attempt) -> None:
     # More than once: a task that starts after a request reports nothing by itself.
     left: list[str] = []
     for _ in range(_CALLS):
-        ground.say(SnapshotRequest(attempt.id, 0))
-        left = _left(ground, attempt, lambda: _away(attempt), _CALL_S)
+        clients.send_request(SnapshotRequest(attempt.id, 0))
+        left = _missing_after(clients, attempt, lambda: _silent_tasks(attempt), _CALL_S)
         if not left:
             return
     raise VoidSnapshotError(f"no worker reports that it runs {', '.join(left)}")
 
 
-def _away(attempt: Attempt) -> list[str]:
+def _silent_tasks(attempt: Attempt) -> list[str]:
     return attempt.absent(attempt.shape, 0) if attempt.shape else ["any task"]
 
 
@@ -142,47 +142,51 @@ def _absent_at(attempt: Attempt, level: list[int], step: int) -> Callable[[], li
     return lambda: attempt.absent(level, step)
 
 
-def _unnoted(attempt: Attempt, level: list[int]) -> Callable[[], list[str]]:
-    return lambda: attempt.unnoted(level)
+def _tasks_without_cut(attempt: Attempt, level: list[int]) -> Callable[[], list[str]]:
+    return lambda: attempt.tasks_without_cut(level)
 
 
 def _until(
-    ground: Ground,
+    clients: SnapshotClients,
     attempt: Attempt,
     missing: Callable[[], list[str]],
     seconds: float,
     what: str,
 ) -> None:
-    if left := _left(ground, attempt, missing, seconds):
+    if left := _missing_after(clients, attempt, missing, seconds):
         raise VoidSnapshotError(f"{what} {', '.join(left)} for {seconds:g} s")
 
 
-def _left(
-    ground: Ground, attempt: Attempt, missing: Callable[[], list[str]], seconds: float
+def _missing_after(
+    clients: SnapshotClients, attempt: Attempt, missing: Callable[[], list[str]], seconds: float
 ) -> list[str]:
     """Return the tasks that are still missing, after that time at most."""
-    deadline = ground.clock.monotonic_ms() / 1000 + seconds
+    deadline = clients.clock.monotonic_ms() / 1000 + seconds
     while left := missing():
-        if ground.clock.monotonic_ms() / 1000 > deadline:
+        if clients.clock.monotonic_ms() / 1000 > deadline:
             return left
-        ground.listen(attempt)
+        clients.receive_answers(attempt)
     return []
 
 
-def _read_ends(ground: Ground, attempt: Attempt, logs: Collection[TopicPartition]) -> None:
-    deadline = ground.clock.monotonic_ms() / 1000 + _ENDS_S
+def _read_ends(
+    clients: SnapshotClients, attempt: Attempt, logs: Collection[TopicPartition]
+) -> None:
+    deadline = clients.clock.monotonic_ms() / 1000 + _ENDS_S
     while logs:
-        ends = ground.admin.end_offsets(list(logs))
-        stable = ground.admin.stable_offsets(list(logs))
-        committed = ground.committed(list(attempt.inputs_of_writers(logs)))
+        ends = clients.admin.end_offsets(list(logs))
+        stable = clients.admin.stable_offsets(list(logs))
+        committed = clients.committed(list(attempt.inputs_of_writers(logs)))
         if committed and attempt.check_ends(ends, stable, committed):
             return
-        if ground.clock.monotonic_ms() / 1000 > deadline:
+        if clients.clock.monotonic_ms() / 1000 > deadline:
             raise VoidSnapshotError(f"a transaction stays open in {sorted({t for t, _ in logs})}")
 
 
 @contextlib.contextmanager
-def ground_of(config: Mapping[str, Any], application: str, cluster: Cluster) -> Iterator[Ground]:
+def snapshot_clients(
+    config: Mapping[str, Any], application: str, cluster: Cluster
+) -> Iterator[SnapshotClients]:
     """Create clients for snapshots of one application.
 
     Raises TopicError if no instance has ever listened for requests.
@@ -206,7 +210,7 @@ def ground_of(config: Mapping[str, Any], application: str, cluster: Cluster) -> 
         clients.callback(_closed, producer)
         offsets = StableOffsets(config, application)
         clients.callback(offsets.close)
-        yield Ground(application, admin, consumer, producer, offsets.of, SystemClock())
+        yield SnapshotClients(application, admin, consumer, producer, offsets.of, SystemClock())
 
 
 def _closed(client: Admin | LogConsumer | PlainProducer) -> None:

@@ -68,15 +68,17 @@ class OffsetGaps:
 
 def are_markers(missing: Iterable[Missing], first_since: FirstSince, now_ms: int) -> bool:
     """Whether each of these offsets is proven to be there."""
-    return all(is_there(one.offset, first_since, now_ms, one.newest_ms + 1) for one in missing)
+    return all(
+        starts_segment(one.offset, first_since, now_ms, one.newest_ms + 1) for one in missing
+    )
 
 
-def is_there(offset: int, first_since: FirstSince, now_ms: int, newer_ms: int = 0) -> bool:
+def starts_segment(offset: int, first_since: FirstSince, now_ms: int, newer_ms: int = 0) -> bool:
     """Whether a time can be found, from ``newer_ms`` on, whose first record is at this offset.
 
     >>> times = [10, 30, 20, 40]
     >>> def first_since(time): return next((n for n, t in enumerate(times) if t >= time), None)
-    >>> [is_there(offset, first_since, 100) for offset in range(4)]
+    >>> [starts_segment(offset, first_since, 100) for offset in range(4)]
     [True, True, False, True]
     """
     low, high = newer_ms, now_ms + _AHEAD_MS

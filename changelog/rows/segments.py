@@ -150,7 +150,7 @@ class SegmentClock:
         segments = groupby(scans, key=lambda scanned: scanned[0] // count)
         return chain.from_iterable(
             [
-                merge(*(scan for _, scan in group), key=_behind_number, reverse=reverse)
+                merge(*(scan for _, scan in group), key=_without_segment_number, reverse=reverse)
                 for _, group in segments
             ]
         )
@@ -172,5 +172,5 @@ class SegmentClock:
         return range(max(first, segment_of(oldest[0])), min(last, segment_of(newest[0])) + 1)
 
 
-def _behind_number(pair: tuple[bytes, bytes]) -> bytes:
+def _without_segment_number(pair: tuple[bytes, bytes]) -> bytes:
     return pair[0][_ID.size :]

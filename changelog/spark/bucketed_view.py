@@ -57,8 +57,8 @@ from logstate.changelog.spark.views import (
     beyond,
     check_continues,
     check_identity,
-    in_turn,
     latest_changes,
+    locked_and_persisted,
     reached_positions,
     recorded_source,
     refuse_maps,
@@ -144,7 +144,7 @@ class BucketedView:
                 another topic, or a new checkpoint starts beyond the changes that the view has.
             StoreAccessError: another writer was active at the same time; nothing was published.
         """
-        with in_turn(self._current, changes, batch_id, self.state) as state:
+        with locked_and_persisted(self._current, changes, batch_id, self.state) as state:
             self._take_in(changes, batch_id, state)
             self._remove_unnamed(state)
 

@@ -181,7 +181,7 @@ def newest_rows(
         .withColumnRenamed("max(offset)", "offset")
     )
     rows = stored.join(newest, ["key", "partition", "offset"], "left_semi")
-    found = rows.where(is_there(entry)).selectExpr(*expressions, "partition as _partition")
+    found = rows.where(row_condition(entry)).selectExpr(*expressions, "partition as _partition")
     shown = found if hidden is None else found.where(f"not coalesce({hidden}, false)")
     return shown.drop("_partition")
 
@@ -197,7 +197,7 @@ def stored_key(entry: Mapping[str, Any]) -> str:
     return "key"
 
 
-def is_there(entry: Mapping[str, Any]) -> str:
+def row_condition(entry: Mapping[str, Any]) -> str:
     """Return the condition for records that are rows.
 
     Other producers may write JSON ``null``, which is a deletion, into a source topic.

@@ -134,7 +134,7 @@ class ParquetView:
                 another topic, or a new checkpoint starts beyond the changes that the view has.
             StoreAccessError: another writer was active at the same time; nothing was published.
         """
-        with in_turn(self._current, changes, batch_id, self.state) as state:
+        with locked_and_persisted(self._current, changes, batch_id, self.state) as state:
             self._take_in(changes, batch_id, state)
 
     def _take_in(self, changes: DataFrame, batch_id: int, state: ViewState | None) -> None:
@@ -240,7 +240,7 @@ def latest_changes(changes: DataFrame) -> DataFrame:
 
 
 @contextmanager
-def in_turn(
+def locked_and_persisted(
     current: CurrentFile, changes: DataFrame, batch_id: int, state: Callable[[], S]
 ) -> Iterator[S]:
     """Lock a view and persist the changes of a batch for the duration of the block.

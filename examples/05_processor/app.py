@@ -26,7 +26,7 @@ class SilenceAlarm(Processor[str, float, str, str]):
         # What is in a store survives a crash or a move. Attributes do not.
         self.last_heard = context.store(LAST_HEARD)
         self.silent = context.store(SILENT)
-        context.schedule(LOOK_EVERY, "wall_clock", self.look)
+        context.schedule(LOOK_EVERY, "wall_clock", self.check)
 
     def process(self, record: Record[str, float]) -> None:
         now = self.context.current_system_time_ms()
@@ -34,7 +34,7 @@ class SilenceAlarm(Processor[str, float, str, str]):
         if self.silent.delete(record.key) is not None:
             self.context.forward(Record(record.key, "back", record.timestamp))
 
-    def look(self, now: int) -> None:
+    def check(self, now: int) -> None:
         """Called with the wall clock. A scan shows the store as it was when the scan began."""
         for sensor, heard in self.last_heard.all():
             if now - heard >= SILENCE_MS:

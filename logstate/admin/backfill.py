@@ -99,7 +99,7 @@ def backfill(
     """
     with open_backfill(application_id, bootstrap, config) as application:
         filling = Filling(application, store, batch_id, key=key, value=value, on_step=on_step)
-        if filling.has_come():
+        if filling.was_written():
             return Backfilled(0, is_repeat=True)
         return filling.fill(filling.logged(_plain_rows(rows)))
 
@@ -136,7 +136,7 @@ class Filling:
         self._note = f"backfill:{store}:{batch_id or uuid.uuid4().hex}".encode()
         self._expired = 0
 
-    def has_come(self) -> bool:
+    def was_written(self) -> bool:
         """Whether the batch was written before."""
         return self._note in self._cut_records
 

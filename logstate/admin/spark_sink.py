@@ -70,7 +70,7 @@ class StoreWriter(_Writer):
             filling = self._filling(application)
             filling.rows.check_columns(set(schema.names))
             self._entry = dict(filling.entry)
-            self._is_repeat = filling.has_come()
+            self._is_repeat = filling.was_written()
             batch = options.batch_id or uuid.uuid4().hex
             self._topic = f"{options.application}-backfill-{batch}"
             if not self._is_repeat:
@@ -115,7 +115,7 @@ class StoreWriter(_Writer):
         counts = {one.attempt: one.count for one in messages if one is not None}
         with self._open() as application:
             filling = self._filling(application)
-            if not filling.has_come():
+            if not filling.was_written():
                 filling.fill(self._taken_over(counts, filling.rows.partitions))
             application.admin.delete_topics([self._topic])
 

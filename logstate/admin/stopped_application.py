@@ -221,7 +221,7 @@ class StoppedApplication:
 
     def _committed_whole(self, write: Callable[[TransactionalProducer], None]) -> None:
         producer = self.producer
-        if producer.is_suspect():
+        if producer.must_be_replaced():
             raise RetriableError(
                 f"the end of a transaction of {offline_transactional_id(self.application_id)!r} was"
                 " requested twice, or took long. A late copy of the request could commit the next"

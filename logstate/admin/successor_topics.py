@@ -55,5 +55,5 @@ def moved_away(moves: Moves, found: Mapping[str, TopicDescription]) -> dict[str,
             "changelog_topic_id": found[topic].topic_id if topic in found else None,
             MOVED_AWAY: True,
         }
-        for topic in moves.given_up
+        for topic in moves.unused_topics
     }

@@ -349,7 +349,7 @@ class LocalWorker:
 
     def liveness(self) -> Health:
         """Report whether only a restart helps."""
-        hanging = self._worker.processing.slow_calls.hanging(self.clock.monotonic_ms())
+        hanging = self._worker.processing.slow_calls.stuck_call(self.clock.monotonic_ms())
         return liveness(self.why_ended() or hanging)
 
     def why_ended(self) -> str | None:

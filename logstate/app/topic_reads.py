@@ -122,7 +122,7 @@ class TopicReads:
 
     # ------------------------------------------------------------------ on the caller's thread
 
-    def _within(self, timeout_s: float, look: Callable[[Admin], T]) -> T:
+    def _within(self, timeout_s: float, check: Callable[[Admin], T]) -> T:
         if not self._free.acquire(blocking=False):
             raise BrokerError(f"{_READS} reads of topics are in progress: try again")
         result: Future[T] = Future()
@@ -131,7 +131,7 @@ class TopicReads:
             try:
                 admin = self._cluster.admin()
                 try:
-                    result.set_result(look(admin))
+                    result.set_result(check(admin))
                 finally:
                     admin.close()
             except BaseException as error:  # noqa: BLE001  raised again where it was asked for

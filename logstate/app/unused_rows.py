@@ -45,11 +45,11 @@ class UnusedFor:
         self._unused_ms: dict[TaskId, float] = {}
         self._looked_ms: float | None = None
 
-    def look(self, now_ms: float, unused: Iterable[TaskId]) -> dict[TaskId, float]:
+    def check(self, now_ms: float, unused: Iterable[TaskId]) -> dict[TaskId, float]:
         """Return the directories that are unused now, and for how long they have been.
 
         >>> times = UnusedFor(longest_step_ms=10)
-        >>> times.look(0, ["a"]), times.look(5, ["a", "b"]), times.look(900, ["b"])
+        >>> times.check(0, ["a"]), times.check(5, ["a", "b"]), times.check(900, ["b"])
         ({'a': 0.0}, {'a': 5.0, 'b': 0.0}, {'b': 10.0})
         """
         since_ms = 0.0 if self._looked_ms is None else now_ms - self._looked_ms
@@ -90,7 +90,7 @@ class UnusedRows:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def look(self) -> list[TaskId]:
+    def check(self) -> list[TaskId]:
         """Check once; return the tasks whose rows were removed."""
         here = self._here()
         if here is None:
@@ -103,7 +103,7 @@ class UnusedRows:
             and task not in self._refused
             and not self._directory.is_task_used(task)
         ]
-        unused_ms = self._unused_for.look(self._clock.monotonic_ms(), unused)
+        unused_ms = self._unused_for.check(self._clock.monotonic_ms(), unused)
         due = [task for task, found_ms in unused_ms.items() if found_ms >= self._delay_ms]
         removed = [task for task in due if self._remove(task)]
         if removed:
@@ -138,6 +138,6 @@ class UnusedRows:
     def _run(self) -> None:
         while not self._is_over.wait(self._look_every_s):
             try:
-                self.look()
+                self.check()
             except Exception:
                 _LOGGER.exception("looking for unused local rows failed and will be retried")

@@ -120,7 +120,7 @@ class ServedWorker:
             failure = exc
         if failure is not None:
             _add_trace(failure)
-        self._channel.send("ended", None if failure is None else _travelling(failure))
+        self._channel.send("ended", None if failure is None else _picklable(failure))
         self._channel.close()
 
     def _run(self) -> BaseException | None:
@@ -134,12 +134,12 @@ class ServedWorker:
         runs.start()
         reports.start()
         with ThreadPoolExecutor(_READERS, "logstate-read") as readers:
-            self._listen(worker, readers)
+            self._wait_for_messages(worker, readers)
         runs.join(_LAST_COMMIT_S)
         reports.join(_LOOK_S * _EVERY)
         return worker.failure
 
-    def _listen(self, worker: LocalWorker, readers: ThreadPoolExecutor) -> None:
+    def _wait_for_messages(self, worker: LocalWorker, readers: ThreadPoolExecutor) -> None:
         read = lambda request: worker.stores.read(request)  # noqa: E731, PLW0108  serdes bind then
         pages = Pages(read, _PAGE_ROWS, Cursors(None))
         while not worker.is_finished:
@@ -176,7 +176,7 @@ class ServedWorker:
         except Exception as exc:  # noqa: BLE001  raised in the process that asked
             if not isinstance(exc, LogstateError):
                 _add_trace(exc)
-            self._channel.send("answer", (number, False, dumps(_travelling(exc))))
+            self._channel.send("answer", (number, False, dumps(_picklable(exc))))
 
     # ------------------------------------------------------------------ reports
 
@@ -231,7 +231,7 @@ def _add_trace(failure: BaseException) -> None:
     failure.add_note(f"in a worker process:\n{trace}")
 
 
-def _travelling(failure: BaseException) -> Exception:
+def _picklable(failure: BaseException) -> Exception:
     """Return the failure in a form that can be pickled; not all exceptions can."""
     try:
         again = loads(dumps(failure))

@@ -36,7 +36,7 @@ from logstate.contracts.topic_names import cuts_topic
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_commit import TaskCommit, processor_times
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.reached_stores import feeding
+from logstate.topics.reached_stores import feeding_sub_topologies
 
 #: changelog records produced before other work gets a turn: half a millisecond
 _RECORDS_AT_ONCE = 1_000
@@ -70,7 +70,7 @@ class Committer:
         self._transactions = transactions
         self.output_buffer = OutputBuffer(plan, transactions, outputs)
         #: sub-topologies whose tasks record their inputs in the cuts topic
-        self._feeding = feeding(plan)
+        self._feeding = feeding_sub_topologies(plan)
         self._member_id = ""
 
     def joined(self) -> None:

@@ -167,7 +167,7 @@ class Transactions:
     def _end(self) -> Steps[None]:
         yield Step("commit", self._live.commit, awaits_brokers=True)
         self.is_open = False
-        if self._live.is_suspect():
+        if self._live.must_be_replaced():
             _LOGGER.info(
                 "committing took long: the producer of %s is replaced", self.transactional_id
             )

@@ -177,7 +177,7 @@ class TransactionalProducer(Protocol):
     def abort(self) -> None:
         """Abort, and drop the queued records."""
 
-    def is_suspect(self) -> bool:
+    def must_be_replaced(self) -> bool:
         """Return True after a slow or retried end of a transaction: replace the producer."""
 
     def close(self) -> None:

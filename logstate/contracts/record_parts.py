@@ -50,8 +50,8 @@ def timestamp_of(given: object, given_by: str) -> int:
     value that is not an int, ValueError for one that does not fit 64 bits.
     """
     if type(given) is not int:
-        given = _whole(given, f"{given_by} the timestamp", "event time is an int, in ms since the"
-                       " epoch.", _time_remedy(given))  # fmt: skip
+        wanted = "event time is an int, in ms since the epoch."
+        given = _checked_int(given, f"{given_by} the timestamp", wanted, _time_remedy(given))
     if given > TIMESTAMP_MAX:
         raise ValueError(
             f"{given_by} the timestamp {given}: event time is at most 2**63 - 1 ms since the epoch."
@@ -158,13 +158,13 @@ def no_such_partition(partition: int, given_by: str, found: str) -> ValueError:
 def _partition_of(given: object, given_by: str) -> int:
     wanted = "a partition is an int, or None for the key's own, or a collection of ints."
     remedy = "Return int(...), computed from the partition count"
-    partition = _whole(given, f"{given_by} the partition", wanted, remedy)
+    partition = _checked_int(given, f"{given_by} the partition", wanted, remedy)
     if 0 <= partition <= _PARTITION_MAX:
         return partition
     raise no_such_partition(partition, given_by, "partitions are numbered from 0 on")
 
 
-def _whole(given: object, what: str, wanted: str, remedy: str) -> int:
+def _checked_int(given: object, what: str, wanted: str, remedy: str) -> int:
     if not isinstance(given, bool):
         try:
             return index(given)  # type: ignore[arg-type]  # raises for other types

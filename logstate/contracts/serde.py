@@ -109,7 +109,7 @@ class Serde(ABC, Generic[T]):
         """
         return None
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         """Return what the library's serdes are compared by; None: only the same object is equal."""
         return None
 
@@ -120,12 +120,12 @@ class Serde(ABC, Generic[T]):
         # A user's derived class may have more state than is known here.
         if type(self) is not type(other) or not _is_of_library(type(self)):
             return NotImplemented
-        mine = self.same_by()
-        return mine is not None and bool(mine == cast("Serde[Any]", other).same_by())
+        mine = self.equality_key()
+        return mine is not None and bool(mine == cast("Serde[Any]", other).equality_key())
 
     def __hash__(self) -> int:
         # What they are compared by contains dicts; there are only a few serdes of one class.
-        is_compared = _is_of_library(type(self)) and self.same_by() is not None
+        is_compared = _is_of_library(type(self)) and self.equality_key() is not None
         return hash(type(self)) if is_compared else object.__hash__(self)
 
     def __repr__(self) -> str:
@@ -155,8 +155,8 @@ def record_encoders(key: Serde[Any], value: Serde[Any], topic: str) -> Encoders:
     """Return the encoders for a topic, whether or not a serde uses headers."""
     of_key, of_value = key.header_serializer(topic, True), value.header_serializer(topic, False)
     return (
-        of_key or _blind(key.serializer(topic, True)),
-        of_value or _blind(value.serializer(topic, False)),
+        of_key or _without_arguments(key.serializer(topic, True)),
+        of_value or _without_arguments(value.serializer(topic, False)),
     )
 
 
@@ -164,14 +164,16 @@ def record_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
     """Return the decoders of a topic, whether or not a serde uses headers."""
     of_key, of_value = key.header_deserializer(topic, True), value.header_deserializer(topic, False)
     return (
-        of_key or _blind(key.deserializer(topic, True)),
-        of_value or _blind(value.deserializer(topic, False)),
+        of_key or _without_arguments(key.deserializer(topic, True)),
+        of_value or _without_arguments(value.deserializer(topic, False)),
     )
 
 
 def row_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
     """Return the decoders of a store's changelog, whose headers do not affect its bytes."""
-    return _blind(key.deserializer(topic, True)), _blind(value.deserializer(topic, False))
+    return _without_arguments(key.deserializer(topic, True)), _without_arguments(
+        value.deserializer(topic, False)
+    )
 
 
 def inside(
@@ -182,7 +184,7 @@ def inside(
     return lambda one, headers: around(lambda part: inner(part, headers))(one)
 
 
-def _blind(plain: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _without_arguments(plain: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda one, _headers: plain(one)
 
 
@@ -214,7 +216,7 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_function(given: Any, serde: object, method: str, topic: str, *, is_key: bool) -> None:
     """Raise SerdeError if a serde's method did not return a plain function."""
-    what = f"{method}() of {_whose(serde, topic, is_key=is_key)} returned"
+    what = f"{method}() of {_owner_text(serde, topic, is_key=is_key)} returned"
     if isinstance(given, CoroutineType):
         given.close()
         raise SerdeError(
@@ -252,8 +254,8 @@ def _bytes_only(
     def serialize_to_bytes(value: Any, *headers: Any) -> bytes:
         if is_key and value is None:
             raise SerdeError(
-                f"{_whose(serde, topic, is_key=is_key)} was given None, which is not a row's key:"
-                " skip such a record, or give it a key"
+                f"{_owner_text(serde, topic, is_key=is_key)} was given None, which is not a row's"
+                " key: skip such a record, or give it a key"
             )
         data = serialize(value, *headers)
         if type(data) is bytes:
@@ -271,15 +273,15 @@ def _bytes_only(
         elif isinstance(data, str):
             remedy = 'Return text.encode("utf-8")'
         raise SerdeError(
-            f"the serializer {_site(serialize)} of {_whose(serde, topic, is_key=is_key)} returned"
-            f" {shown(data)} ({type(data).__name__}) for a {type(value).__name__}, and a serializer"
-            f" returns bytes. {remedy}"
+            f"the serializer {_site(serialize)} of {_owner_text(serde, topic, is_key=is_key)}"
+            f" returned {shown(data)} ({type(data).__name__}) for a {type(value).__name__}, and a"
+            f" serializer returns bytes. {remedy}"
         )
 
     return serialize_to_bytes
 
 
-def _whose(serde: object, topic: str, *, is_key: bool) -> str:
+def _owner_text(serde: object, topic: str, *, is_key: bool) -> str:
     part = "keys" if is_key else "values"
     return f"the serde {type(serde).__qualname__} for the {part} of topic {topic!r}"
 

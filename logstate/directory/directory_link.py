@@ -293,7 +293,7 @@ class DirectoryLink:
         return True
 
     def _ignore(self, instance: str, offset: int) -> None:
-        if not self.known.has_heard(instance) and self._is_first(instance):
+        if not self.known.has_valid_entry(instance) and self._is_first(instance):
             _LOGGER.warning(
                 "instance %.100r is ignored: offset %d of %s is not an entry that this version can"
                 " read; a newer version of logstate or another program wrote it",

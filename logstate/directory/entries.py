@@ -119,7 +119,7 @@ class InstanceEntry(msgspec.Struct, frozen=True):
     signature: str = ""
 
     @property
-    def beat_ms(self) -> int:
+    def heartbeat_timeout_ms(self) -> int:
         """How long to wait for a heartbeat, with an upper limit."""
         return min(self.heartbeat_ms, HEARTBEAT_MAX_MS)
 

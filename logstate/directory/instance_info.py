@@ -102,7 +102,7 @@ def _listened(
             continue
         silences, for_ms = past.silences(), now_ms - read_ms
         if not any(
-            for_ms + silences.get(name, 0.0) < MISSED_MAX * entry.beat_ms
+            for_ms + silences.get(name, 0.0) < MISSED_MAX * entry.heartbeat_timeout_ms
             for name, entry in entries.items()
             if name not in again
         ):

@@ -26,7 +26,7 @@ INSTANCES_MAX = 1_000
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedEntry:
     """An entry, and when it was read."""
 
     entry: InstanceEntry
@@ -38,7 +38,7 @@ class Heard:
 
     def missed(self, now_ms: float) -> float:
         """Return the number of missed heartbeats."""
-        return (now_ms - self.at_ms) / self.entry.beat_ms
+        return (now_ms - self.at_ms) / self.entry.heartbeat_timeout_ms
 
 
 class Expected(NamedTuple):
@@ -60,7 +60,7 @@ class Owner:
 class _Live(NamedTuple):
     """Live instances, valid until a record is read or the time leaves this range."""
 
-    heard: Mapping[str, Heard]
+    heard: Mapping[str, ReceivedEntry]
     from_ms: float
     until_ms: float
     entries: tuple[InstanceEntry, ...]
@@ -70,7 +70,7 @@ class KnownInstances:
     """The contents of the directory so far."""
 
     def __init__(self) -> None:
-        self._heard: Mapping[str, Heard] = {}
+        self._heard: Mapping[str, ReceivedEntry] = {}
         #: static members that are expected back: ``group.instance.id`` -> their instance
         self._expected: Mapping[str, Expected] = {}
         self._live = _Live(self._heard, inf, -inf, ())
@@ -114,10 +114,10 @@ class KnownInstances:
             name: before.since[name] if before and claimed.get(name) == number else offset
             for name, number in entry.claims().items()
         }
-        self._heard = {**others, instance: Heard(entry, now_ms, offset, since, is_trusted)}
+        self._heard = {**others, instance: ReceivedEntry(entry, now_ms, offset, since, is_trusted)}
         return entry
 
-    def has_heard(self, instance: str) -> bool:
+    def has_valid_entry(self, instance: str) -> bool:
         """Return True if its last record was an entry that this version understands."""
         return instance in self._heard
 
@@ -198,7 +198,7 @@ class KnownInstances:
         live = self.live(now_ms)
         claimed = [entry for entry in live if task in entry.tasks]
         if not claimed:
-            return Owner(None, self._nobody(task, now_ms))
+            return Owner(None, self._why_unowned(task, now_ms))
         highest = max(entry.tasks[task].claim for entry in claimed)
         first, *others = (entry for entry in claimed if entry.tasks[task].claim == highest)
         if others:
@@ -243,7 +243,7 @@ class KnownInstances:
 
     # ------------------------------------------------------------------ pieces
 
-    def _nobody(self, task: str, now_ms: float) -> str:
+    def _why_unowned(self, task: str, now_ms: float) -> str:
         gone = [one for one in self._heard.values() if task in one.entry.tasks]
         if gone:
             last = max(gone, key=lambda one: one.at_ms)
@@ -261,17 +261,17 @@ def address_claim(address: str) -> str:
     return ADDRESS + address
 
 
-def _lately(heard: Mapping[str, Heard], now_ms: float) -> dict[str, Heard]:
+def _lately(heard: Mapping[str, ReceivedEntry], now_ms: float) -> dict[str, ReceivedEntry]:
     return {key: one for key, one in heard.items() if one.missed(now_ms) <= MISSED_MAX}
 
 
-def _live_of(heard: Mapping[str, Heard], now_ms: float) -> _Live:
+def _live_of(heard: Mapping[str, ReceivedEntry], now_ms: float) -> _Live:
     found = _lately(heard, now_ms)
     addresses: dict[str, int] = {}
     for one in found.values():
         entry = one.entry
         addresses[entry.address] = max(entry.claim, addresses.get(entry.address, 0))
-    ends_ms = (one.at_ms + MISSED_MAX * one.entry.beat_ms for one in found.values())
+    ends_ms = (one.at_ms + MISSED_MAX * one.entry.heartbeat_timeout_ms for one in found.values())
     entries = tuple(
         one.entry
         for _, one in sorted(found.items())

@@ -47,7 +47,9 @@ class LogTime:
         """Process an entry, and the timestamp of its record."""
         before = self._last.get(entry.instance)
         if before is not None:
-            between_ms = min(written_ms - before.written_ms, _HEARTBEATS_BETWEEN * entry.beat_ms)
+            between_ms = min(
+                written_ms - before.written_ms, _HEARTBEATS_BETWEEN * entry.heartbeat_timeout_ms
+            )
             self._ms = max(self._ms, before.at_ms + between_ms)
         self._last[entry.instance] = _LastEntry(self._ms, written_ms)
 

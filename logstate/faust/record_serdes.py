@@ -88,7 +88,7 @@ class FaustSerde(Serde[T]):
             return {"format": "json", "schema": schema}
         return {"format": "faust", "codec": self.name, "schema": schema}
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.type, self.name
 
     def __repr__(self) -> str:

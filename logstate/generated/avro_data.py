@@ -46,11 +46,11 @@ _LOGICAL: Mapping[str, Make] = {
 class _Later:
     """A generator that is looked up at its first call: a type may contain itself."""
 
-    def __init__(self, look: Callable[[str], Make], name: str) -> None:
-        self._look, self._name = look, name
+    def __init__(self, check: Callable[[str], Make], name: str) -> None:
+        self._check, self._name = check, name
 
     def __call__(self, draw: Draw) -> Any:
-        return self._look(self._name)(draw)
+        return self._check(self._name)(draw)
 
 
 class AvroData:

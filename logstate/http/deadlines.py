@@ -87,24 +87,24 @@ class _Limited(asyncio.Protocol):
             self._keep(data)
         else:
             self._take(data)
-        self._tell()
+        self._report_state()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # type: ignore[misc]
         self._has_asked = True
         if self._ahead:
-            self.loop.call_soon(self._go_on)
-        self._tell()
+            self.loop.call_soon(self._parse_buffered)
+        self._report_state()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._read = self._read or self.loop.call_later(_READING_TAKES * self.limit_s, self._close)
-        self._tell()
+        self._report_state()
 
     def resume_writing(self) -> None:
         self._read = _without(self._read)
         super().resume_writing()
-        self._tell()
+        self._report_state()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._asked, self._read = _without(self._asked), _without(self._read)
@@ -148,15 +148,15 @@ class _Limited(asyncio.Protocol):
             self._ahead.clear()
             self._close()
 
-    def _go_on(self) -> None:
+    def _parse_buffered(self) -> None:
         """Parse the buffered bytes."""
         if self._ahead and not self._is_waiting():
             data = bytes(self._ahead)
             self._ahead.clear()
             self._take(data)
-            self._tell()
+            self._report_state()
 
-    def _tell(self) -> None:
+    def _report_state(self) -> None:
         if self._place is None or self.transport.is_closing():
             return
         unsent = self.transport.get_write_buffer_size() if self.flow.write_paused else 0

@@ -46,7 +46,7 @@ _LEAST_S = 0.001
 _PART = 500
 
 
-class Asks(Protocol):
+class SendRequest(Protocol):
     """Sends a request to an instance."""
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
@@ -86,7 +86,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
         self,
         name: str,
         answers: QueryHandler,
-        asks: Asks,
+        send_request: SendRequest,
         timeout: timedelta,
         at_least: Mapping[Any, int],
         max_age: timedelta | None = None,
@@ -100,7 +100,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
         self._lookup = answers.lookup
         self._place: StorePlace = answers.lookup.place(name)
         self._codec = answers.codec(name)
-        self._asks = asks
+        self._send_request = send_request
         self._timeout_s = timeout.total_seconds()
         #: (topic-partition, its partition, the offset)
         self._at_least = [
@@ -157,9 +157,9 @@ class RemoteStore(StoreReads[K, G, R, M]):
             return guess
         is_there, value = found_rows(guess.value, read)
         guess = replace(guess, value=value)
-        return guess if is_there else self._elsewhere(call, guess)
+        return guess if is_there else self._in_other_partitions(call, guess)
 
-    def _elsewhere(self, call: _Call, guess: RemoteAnswer[Any]) -> RemoteAnswer[Any]:
+    def _in_other_partitions(self, call: _Call, guess: RemoteAnswer[Any]) -> RemoteAnswer[Any]:
         """Find the first partition with the key: producers may use another partitioner."""
         for partition in range(self._count(call.end_s)):
             if partition != guess.partition:
@@ -248,16 +248,16 @@ class RemoteStore(StoreReads[K, G, R, M]):
             owner = KeyQueryMetadata("", mine, 0, f"{place.sub_topology}_0", True)
         else:
             owner = self._lookup.of_partition(place, partition)
-        return self._asked(owner.instance, owner.active_host, call, owner.partition)
+        return self._send_to(owner.instance, owner.active_host, call, owner.partition)
 
     def _of_standby(self, call: _Call, partition: int) -> RemoteAnswer[Any] | None:
         """Return the response of the first standby that has one; None without any."""
         for instance, host in self._lookup.copies(self._place, partition):
             with contextlib.suppress(StoreUnavailableError, MisdirectedError):
-                return self._asked(instance, host, call, partition, standby=True)
+                return self._send_to(instance, host, call, partition, standby=True)
         return None
 
-    def _asked(
+    def _send_to(
         self,
         instance: str,
         host: str,
@@ -282,7 +282,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
             return RemoteAnswer(here.value, here.positions, host, partition, here.lag)
         encoded = self._codec.arguments_out(read, arguments)
         request = msgspec.structs.replace(request, arguments=encoded)
-        reply = self._asks(host, request, self._share_s(call))
+        reply = self._send_request(host, request, self._share_s(call))
         self._check_positions(reply.positions, partition)
         if reply.rows is None:
             value = self._codec.answer_in(read, reply.value)
@@ -299,7 +299,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
 
     def _next_page(self, host: str, request: ReadRequest, cursor: str) -> ReadReply:
         try:
-            return self._asks(host, request.page(cursor), self._timeout_s)
+            return self._send_request(host, request.page(cursor), self._timeout_s)
         except (StoreUnavailableError, MisdirectedError, CursorGoneError) as exc:
             raise StoreUnavailableError(
                 f"store {self.name!r}: the rest of partition {request.partition} cannot be read"

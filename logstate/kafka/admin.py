@@ -76,7 +76,7 @@ class KafkaAdmin:
         if not topics:
             return {}
         found = {}
-        for topic, future in self._asked(
+        for topic, future in self._ask_until_answered(
             lambda: self._admin.describe_topics(
                 TopicCollection(list(topics)), request_timeout=_REQUEST_S
             ),
@@ -135,14 +135,16 @@ class KafkaAdmin:
                 error if isinstance(error, RetriableError) else self._not_made(by_name[name], exc)
             )
 
-        self._asked(ask, "creating topics", absent=KafkaError.TOPIC_ALREADY_EXISTS, refused=refused)
+        self._ask_until_answered(
+            ask, "creating topics", absent=KafkaError.TOPIC_ALREADY_EXISTS, refused=refused
+        )
         answers = [answer for one in rounds for answer in one.items()]
         return {name for name, future in answers if future.done() and not future.exception()}
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         if not topics:
             return
-        self._asked(
+        self._ask_until_answered(
             lambda: self._admin.delete_topics(list(topics), request_timeout=_REQUEST_S),
             "deleting topics",
             absent=KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -153,7 +155,7 @@ class KafkaAdmin:
         if not topics:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        answers = self._asked(
+        answers = self._ask_until_answered(
             lambda: self._admin.describe_configs(resources, request_timeout=_REQUEST_S),
             "reading topic configurations",
         )
@@ -180,7 +182,7 @@ class KafkaAdmin:
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         native = [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in before.items()]
-        self._asked(
+        self._ask_until_answered(
             lambda: self._admin.delete_records(native, request_timeout=_REQUEST_S),
             "purging repartition records",
         )
@@ -242,7 +244,7 @@ class KafkaAdmin:
         if not partitions:
             return {}
         request = {confluent_kafka.TopicPartition(t, p): spec for t, p in partitions}
-        answers = self._asked(
+        answers = self._ask_until_answered(
             lambda: self._admin.list_offsets(
                 request,
                 isolation_level=isolation,
@@ -286,7 +288,7 @@ class KafkaAdmin:
                 )
             time.sleep(0.05)
 
-    def _asked(
+    def _ask_until_answered(
         self,
         ask: Callable[[], Mapping[Any, Future[Any]]],
         doing: str,

@@ -282,7 +282,7 @@ class KafkaGroupConsumer:
 
     # Callbacks run inside poll() and close(), on the worker's thread, or inside stay().
 
-    def _told(self, kind: str, partitions: Sequence[TopicPartition]) -> None:
+    def _handle_rebalance(self, kind: str, partitions: Sequence[TopicPartition]) -> None:
         rebalance = Rebalance(kind, partitions)
         self._has_rebalanced = True
         if self._beside.is_here():
@@ -302,18 +302,18 @@ class KafkaGroupConsumer:
         self._source.attach(new)
         if new:
             self.pause(new)
-        self._told("assigned", new)
+        self._handle_rebalance("assigned", new)
 
     def _revoked(
         self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
         gone = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
-        self._told("revoked", gone)
+        self._handle_rebalance("revoked", gone)
         self._give_up(consumer, gone)
 
     def _lost(self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
         gone = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
-        self._told("lost", gone)
+        self._handle_rebalance("lost", gone)
         self._give_up(consumer, gone)
 
     def _give_up(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:

@@ -374,7 +374,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             self._failure = None
             self._failed_topics = set()
 
-    def is_suspect(self) -> bool:
+    def must_be_replaced(self) -> bool:
         return self._is_suspect
 
     def close(self) -> None:

@@ -45,10 +45,10 @@ class Subjects(Generic[B]):
         subject = f"{topic}-{'key' if is_key else 'value'}"
         with self._lock:
             if subject not in self._bound:
-                self._bound[subject] = self._asked(subject)
+                self._bound[subject] = self._request_or_cached(subject)
             return self._bound[subject]
 
-    def _asked(self, subject: str) -> B:
+    def _request_or_cached(self, subject: str) -> B:
         try:
             return self._ask(subject)
         except UnknownSchemaError as error:

@@ -32,7 +32,7 @@ from logstate.restore.restore_plan import doubt_about, was_read
 from logstate.restore.task_rows import log_ranges
 from logstate.task.owned_task import OwnedTask
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.reached_stores import Reached, feeding, reached
+from logstate.topics.reached_stores import Reached, feeding_sub_topologies, reached
 
 _NOTHING = Committed(None, "")
 
@@ -54,7 +54,7 @@ class MissingOffsets:
         self._plan = plan
         self._admin = admin
         self._cuts = cuts
-        self._feeding = feeding(plan)
+        self._feeding = feeding_sub_topologies(plan)
 
     def check(
         self,

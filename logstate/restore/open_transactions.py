@@ -79,12 +79,12 @@ class OpenTransactions:
         #: the group view of the previous call
         self._group_view = EMPTY_GROUP
 
-    def look(
+    def check(
         self, tasks: Mapping[TaskId, OwnedTask], group_view: GroupView = EMPTY_GROUP
     ) -> Steps[None]:
         """Check tasks that are not running yet; costs nothing while they make progress."""
         if group_view is not self._group_view:
-            self._hear(group_view)
+            self._receive_group_view(group_view)
         if group_view.silent:
             yield from self._end_those_of(group_view.silent, tasks.values())
         waiting = [o for o in tasks.values() if o.stage in (Stage.ASSIGNED, Stage.RESTORING)]
@@ -107,11 +107,11 @@ class OpenTransactions:
             return
         for owned in due:
             self._waits[owned.task_id].looks += 1
-            self._tell(owned, writers[owned.task_id], now)
+            self._log_waiting_task(owned, writers[owned.task_id], now)
         for writer in sorted(self._dead(writers) - self._fenced):
             yield from self._fence(writer, "restores wait for a transaction that it left open")
 
-    def _hear(self, group_view: GroupView) -> None:
+    def _receive_group_view(self, group_view: GroupView) -> None:
         if group_view.silent - self._group_view.silent:  # a task may be waiting for a dead member
             now = self._clock.monotonic_ms()
             for wait in self._waits.values():
@@ -168,7 +168,7 @@ class OpenTransactions:
             writers[owned.task_id] = {w for w in known if w.transactional_id != own_id}
         return writers
 
-    def _tell(self, owned: OwnedTask, writers: Iterable[Writer], now: float) -> None:
+    def _log_waiting_task(self, owned: OwnedTask, writers: Iterable[Writer], now: float) -> None:
         wait = self._waits[owned.task_id]
         if now < wait.tell_at_ms:
             return
@@ -180,7 +180,7 @@ class OpenTransactions:
             " committed by %s.%s",
             owned.task_id,
             waited_ms / 1000,
-            _story(owned),
+            _wait_so_far(owned),
             ", ".join(who) or "this worker, or by a program that left no name",
             _HINT if waited_ms > _HANGING_MS else "",
         )
@@ -219,7 +219,7 @@ def _position(owned: OwnedTask) -> int:
     return sum(owned.task_or_none.state.positions.get(t.store, 0) for t in owned.targets)
 
 
-def _story(owned: OwnedTask) -> str:
+def _wait_so_far(owned: OwnedTask) -> str:
     if owned.stage is Stage.ASSIGNED:
         return f"the committed offsets of {[str(tp) for tp in owned.partitions]} are not stable"
     state = owned.task.state

@@ -94,6 +94,6 @@ class RateLimiter:
         self._owed_bytes, self._at_ms = max(0.0, self._owed_bytes - paid), now_ms
         return self._owed_bytes <= 0
 
-    def took(self, read_bytes: int) -> None:
+    def count_read(self, read_bytes: int) -> None:
         """Record that this many bytes were read."""
         self._owed_bytes += read_bytes

@@ -113,7 +113,7 @@ class Restorer:
         return not self._active
 
     @property
-    def must_rest(self) -> bool:
+    def must_wait(self) -> bool:
         """True if no store is being restored and the consumer still has assigned logs."""
         return self._has_logs and not self._active
 
@@ -179,7 +179,7 @@ class Restorer:
         Otherwise the client would prefetch and buffer what tasks write to them now, and a log whose
         position has meanwhile fallen out of range would not be assigned again for the next read.
         """
-        if self._consumer is not None and self.must_rest:
+        if self._consumer is not None and self.must_wait:
             yield Step(self._steps["rest"], self._consumer.assign, ({},))
             self._has_logs = False
 

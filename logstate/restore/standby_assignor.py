@@ -108,14 +108,14 @@ def standby_assignment(
             if not left:
                 break
             likeliest = next((peer for peer in next_owners if peer in left), None)
-            peer = likeliest or min(left, key=lambda p: _badness(p, own, chosen.values(), kept))
+            peer = likeliest or min(left, key=lambda p: _cost(p, own, chosen.values(), kept))
             chosen[peer.instance] = peer
             kept[peer.id] += 1
         places[task] = tuple(chosen.values())
     return places
 
 
-def _badness(
+def _cost(
     peer: Peer, own: Peer, chosen: Iterable[Peer], kept: Counter[str]
 ) -> tuple[bool, int, str]:
     racks = {own.rack, *(other.rack for other in chosen)}

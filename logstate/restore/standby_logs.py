@@ -85,7 +85,7 @@ class StandbyLogs:
             return
         positions, own_ends = ({tp: found[tp] for tp in own} for found in (committed, ends))
         at_end = dict.fromkeys(own, True)
-        caught_up_ms = owned.input_ends.look(asked_ms, own_ends, positions, at_end)
+        caught_up_ms = owned.input_ends.check(asked_ms, own_ends, positions, at_end)
         if caught_up_ms is not None:
             self.caught_up[owned.task_id] = caught_up_ms
 

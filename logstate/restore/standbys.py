@@ -139,7 +139,7 @@ class Standbys:
                 owned.task.state.apply()
                 _LOGGER.info("task %s: its standby is promoted at %s", task_id, _positions(owned))
         except LogstateError as exc:
-            self._let_go(owned, exc)
+            self._close_failed(owned, exc)
             if not isinstance(exc, StoreCorruptedError):
                 raise
         return owned.task_or_none
@@ -181,7 +181,7 @@ class Standbys:
             if self._budget.may_read():
                 before = self._follower.taken_bytes
                 yield from self._follower.poll(timeout_s, busy=busy)
-                self._budget.took(self._follower.taken_bytes - before)
+                self._budget.count_read(self._follower.taken_bytes - before)
         except RetriableError as exc:
             _LOGGER.debug("standbys wait: %s", text_of(exc))
             if not self._ends.is_under_way:
@@ -250,12 +250,12 @@ class Standbys:
                 task.state.apply()
             except LogstateError as exc:
                 _LOGGER.warning("task %s: its standby cannot be kept: %s", task_id, text_of(exc))
-                self._let_go(owned, exc)
+                self._close_failed(owned, exc)
             else:
                 self._close(task_id, task, busy=busy)
         _LOGGER.info("task %s: no longer a standby here", task_id)
 
-    def _let_go(self, owned: OwnedTask, exc: LogstateError) -> None:
+    def _close_failed(self, owned: OwnedTask, exc: LogstateError) -> None:
         """Close a failed standby and move its rows away if they are damaged."""
         self._undone.discard(owned.task_id)
         closing = ErrorCollector(exc)  # after a failure even closing may fail
@@ -415,7 +415,7 @@ class Standbys:
         task_id, now = owned.task_id, self._clock.monotonic_ms()
         self._unfollow(task_id)
         self._follower.remove(owned)
-        self._let_go(owned, exc)
+        self._close_failed(owned, exc)
         _, waited = self._waits.get(task_id, (0.0, 0.0))
         wait_ms = min(max(_RETRY_MS, 2 * waited), _RETRY_LONGEST_MS)
         self._waits[task_id] = now + wait_ms, wait_ms

@@ -81,7 +81,7 @@ class TaskStarter:
         self._on_lost_records = on_lost_records
         #: reported losses: the input, its committed offset, the offset where reading continues
         self._told_losses: set[tuple[TopicPartition, int, int]] = set()
-        self._look_again = look_again
+        self._check_again = look_again
         self._plan = plan
         self._config = config
         self._consumer = consumer
@@ -110,10 +110,10 @@ class TaskStarter:
             tasks = tasks[:1]
         if not tasks:
             return []
-        if self._look_again is not None:
-            if not (yield from self._look_again()):
+        if self._check_again is not None:
+            if not (yield from self._check_again()):
                 return []
-            self._look_again = None
+            self._check_again = None
         found = yield from self._committed(tasks, blocks_tasks=bool(running))  # 1
         prepared = []
         for owned in tasks:

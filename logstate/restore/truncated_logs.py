@@ -25,7 +25,7 @@ _LOGGER = logging.getLogger(__name__)
 _PATIENCE_MS = 2_000.0
 
 
-class _Stand(NamedTuple):
+class _RestorePosition(NamedTuple):
     """The position of a restore, and when the end of its log is requested."""
 
     position: int
@@ -37,7 +37,7 @@ class TruncatedLogs:
 
     def __init__(self, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms
-        self._stands: dict[TopicPartition, _Stand] = {}
+        self._stands: dict[TopicPartition, _RestorePosition] = {}
 
     def found(
         self, admin: Admin, reading: Mapping[TopicPartition, tuple[int, int]]
@@ -48,7 +48,7 @@ class TruncatedLogs:
         for log, (position, _) in reading.items():
             stand = known.get(log)
             if stand is None or stand.position != position:
-                stand = _Stand(position, now + _PATIENCE_MS)
+                stand = _RestorePosition(position, now + _PATIENCE_MS)
             self._stands[log] = stand
         due = [log for log, stand in self._stands.items() if stand.look_at_ms <= now]
         if not due:

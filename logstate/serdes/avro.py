@@ -216,7 +216,7 @@ class AvroSerde(Serde[T]):
             **({} if self.type in (dict, Any) else {"type": described_type(self.type)}),
         }
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         # As JSON, where 1 and true differ: as defaults they are not equal.
         schema = msgspec.json.encode(self.schema, order="sorted")
         options = self.auto_register, self.branch_names, self.max_empty_items

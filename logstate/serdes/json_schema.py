@@ -49,14 +49,14 @@ Names = Mapping[Any, frozenset[str]]
 _LISTS = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType)
 
 
-class MeantSchema(NamedTuple):
+class SchemaWithMeaning(NamedTuple):
     """A JSON schema, and the meaning of the bytes that it does not contain."""
 
     schema: dict[str, Any]
     meaning: dict[str, dict[str, Any]]
 
 
-def json_schema(type_: Any) -> MeantSchema:
+def json_schema(type_: Any) -> SchemaWithMeaning:
     """Return the schema of a type. Raise TypeError for a type that has none.
 
     >>> from datetime import datetime
@@ -99,7 +99,7 @@ def note_meaning(schema: dict[str, Any], **keywords: Any) -> None:
         schema.setdefault(_MEANT, {}).update(noted)
 
 
-def meaning_apart(schema: dict[str, Any]) -> MeantSchema:
+def meaning_apart(schema: dict[str, Any]) -> SchemaWithMeaning:
     """Split a schema that contains its meaning into schema and meaning."""
     meaning: dict[str, dict[str, Any]] = {}
 
@@ -116,7 +116,7 @@ def meaning_apart(schema: dict[str, Any]) -> MeantSchema:
             if name != _MEANT
         }
 
-    return MeantSchema(bare(schema, ""), meaning)
+    return SchemaWithMeaning(bare(schema, ""), meaning)
 
 
 def with_meaning(schema: Any, meaning: Mapping[str, Mapping[str, Any]], place: str = "") -> Any:

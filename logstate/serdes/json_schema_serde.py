@@ -100,7 +100,7 @@ class JsonSchemaSerde(Serde[T]):
             **({} if self._meaning is None else {MEANING: self._meaning}),
         }
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.inner, self.registry, self.text, self.auto_register
 
     def __repr__(self) -> str:

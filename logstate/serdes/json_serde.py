@@ -129,7 +129,7 @@ class JsonSerde(Serde[T]):
             return {"format": "json", "schema": None}
         return described_type(self.type)
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.type
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ class JsonContainerSerde(JsonSerde[T]):
         super().__init__(Any)
         self._container = container
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self._container
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:

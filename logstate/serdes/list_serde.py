@@ -50,8 +50,8 @@ class ListSerde(Serde[list[T]], Generic[T]):
 
         return deserialize
 
-    def same_by(self) -> Any:
-        inner = self.inner.same_by()
+    def equality_key(self) -> Any:
+        inner = self.inner.equality_key()
         return None if inner is None else (LIST, inner)
 
     def describe(self) -> dict[str, Any]:

@@ -304,7 +304,7 @@ class OrderedSerde(Serde[T]):
             described["fields"] = list(self.fields)
         return described
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.names, self.type
 
 

@@ -128,7 +128,7 @@ class ProtobufSerde(Serde[M]):
             "renamed": self.renamed,
         }
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.message, self.registry, self.renamed, self.auto_register
 
     def __repr__(self) -> str:

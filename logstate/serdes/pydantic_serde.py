@@ -115,7 +115,7 @@ class PydanticSerde(Serde[M]):
         schema, meaning = meaning_apart(schema)
         return {"format": "json", "schema": schema, MEANING: meaning}
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.model
 
     def __repr__(self) -> str:

@@ -43,7 +43,7 @@ class ScalarSerde(Serde[T]):
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         return self._deserialize
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.name, self._serialize, self._deserialize
 
     def describe(self) -> dict[str, Any]:

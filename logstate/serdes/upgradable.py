@@ -85,7 +85,7 @@ class UpgradableSerde(Serde[T], Generic[T]):
             "unversioned": self.unversioned,
         }
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.current, self.version, self.earlier, self.unversioned
 
     def _steps_from(self, version: int) -> list[Upgrade]:

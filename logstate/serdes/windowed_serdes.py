@@ -116,7 +116,7 @@ class WindowedSerde(Serde[Windowed[K]]):
 
         return deserialize if end_of is None else deserialize_varying
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.inner, self.window_size_ms, self.end_of
 
     def describe(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
 
         return deserialize
 
-    def same_by(self) -> Any:
+    def equality_key(self) -> Any:
         return self.inner
 
     def describe(self) -> dict[str, Any]:

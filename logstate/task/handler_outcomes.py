@@ -306,7 +306,7 @@ class RefusedResults:
         if isinstance(source, str):
             self._settled.add(source)
 
-    def leave_out(self, source: Source, record: FetchedRecord | None, outputs: int) -> None:
+    def drop_results(self, source: Source, record: FetchedRecord | None, outputs: int) -> None:
         """Drop the results of a source that must be skipped, and keep the state that it wrote.
 
         ``outputs``: the number of outputs before it.

@@ -27,11 +27,11 @@ class IdleInputs:
     """Of one task, since it began to run.
 
     >>> clicks, idle = TopicPartition("clicks", 0), IdleInputs()
-    >>> idle.look(0.0, {clicks: 7})
-    >>> idle.look(900.0, {clicks: 7})
+    >>> idle.check(0.0, {clicks: 7})
+    >>> idle.check(900.0, {clicks: 7})
     >>> idle.confirmed(900.0, {clicks: 7}, {}, ())
     IdleTime(since_ms=0.0, now_ms=900.0)
-    >>> idle.look(1_000.0, {clicks: 8})
+    >>> idle.check(1_000.0, {clicks: 8})
     >>> idle.time(1_000.0)
     IdleTime(since_ms=1000.0, now_ms=1000.0)
     """
@@ -43,7 +43,7 @@ class IdleInputs:
         self._ends_above: Mapping[TopicPartition, int] | None = None
         self._asked_ms = _NEVER_ASKED
 
-    def look(self, now_ms: float, positions: Mapping[TopicPartition, int] | None) -> None:
+    def check(self, now_ms: float, positions: Mapping[TopicPartition, int] | None) -> None:
         """Take the positions of all partitions; None: the task is not quiet."""
         if positions is None or self._since_ms is None or positions != self._positions:
             self._since_ms = None if positions is None else now_ms

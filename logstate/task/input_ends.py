@@ -25,12 +25,12 @@ class PartitionEnds:
     """The known ends of one partition, and when the rows included all records before one.
 
     >>> ends = PartitionEnds()
-    >>> ends.look(0.0, end=10, position=3, is_at_end=False)
-    >>> ends.look(200.0, end=15, position=4, is_at_end=False)
-    >>> ends.look(400.0, end=15, position=15, is_at_end=False)
+    >>> ends.check(0.0, end=10, position=3, is_at_end=False)
+    >>> ends.check(200.0, end=15, position=4, is_at_end=False)
+    >>> ends.check(400.0, end=15, position=15, is_at_end=False)
     >>> ends.caught_up_ms
     200.0
-    >>> ends.look(600.0, end=15, position=15, is_at_end=True)
+    >>> ends.check(600.0, end=15, position=15, is_at_end=True)
     >>> ends.caught_up_ms
     600.0
     """
@@ -45,7 +45,7 @@ class PartitionEnds:
         #: monotonic; None: not since the task began to run
         self.caught_up_ms: float | None = None
 
-    def look(self, before_ms: float, *, end: int, position: int, is_at_end: bool) -> None:
+    def check(self, before_ms: float, *, end: int, position: int, is_at_end: bool) -> None:
         """Take the state of the partition. ``before_ms``: time of the look before.
 
         ``position``: the first offset that the rows do not include; ``is_at_end``: the client has
@@ -79,7 +79,7 @@ class InputEnds:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, PartitionEnds] = {}
 
-    def look(
+    def check(
         self,
         before_ms: float,
         ends: Mapping[TopicPartition, int],
@@ -91,7 +91,7 @@ class InputEnds:
         ``positions`` and ``at_end`` have every input, and ``ends`` those whose end is known.
         """
         for partition, end in ends.items():
-            self._partitions.setdefault(partition, PartitionEnds()).look(
+            self._partitions.setdefault(partition, PartitionEnds()).check(
                 before_ms, end=end, position=positions[partition], is_at_end=at_end[partition]
             )
         times = [

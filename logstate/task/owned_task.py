@@ -136,7 +136,7 @@ class OwnedTask:
         silent, self.was_paused = self.paused | self.was_paused, frozenset(self.paused)
         at_end = {tp: tp not in silent and self.task.is_at_end(tp) for tp in self.partitions}
         ends = {tp: self.ends[tp] for tp in self.partitions if tp in self.ends}
-        found = self.input_ends.look(before_ms, ends, positions, at_end)
+        found = self.input_ends.check(before_ms, ends, positions, at_end)
         if found is not None:
             self.caught_up_ms = max(found, self.caught_up_ms or 0.0)
 

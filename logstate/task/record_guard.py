@@ -110,7 +110,7 @@ class RecordGuard:
                 self._retried = None
                 record = self._task.fetched
                 if self.refusals and record is not None:
-                    self.refusals.leave_out(where(record), record, outputs)
+                    self.refusals.drop_results(where(record), record, outputs)
             return False
 
         return guarded_process
@@ -299,7 +299,7 @@ class RecordGuard:
                 if guards:
                     self._end(rollback=False)
                     self._retried = None
-                    self.refusals.leave_out(schedule, None, outputs)
+                    self.refusals.drop_results(schedule, None, outputs)
             return False
 
         return punctuate

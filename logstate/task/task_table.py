@@ -96,7 +96,7 @@ class TaskTable:
                 self._owner_of.pop(partition, None)
         return owned
 
-    def orphan(self, task_id: TaskId) -> None:
+    def keep_for_reads(self, task_id: TaskId) -> None:
         """Remove a task, but keep it for reads."""
         owned = self.remove(task_id)
         if owned is not None:

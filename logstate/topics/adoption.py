@@ -138,10 +138,10 @@ def left_by_kafka_streams(
     committed: Mapping[object, Committed] = yield Step(
         "committed_so_far", admin.committed_so_far, (application_id, inputs)
     )
-    return found if was_here(committed.values()) else None
+    return found if has_kafka_streams_times(committed.values()) else None
 
 
-def was_here(committed: Iterable[Committed]) -> bool:
+def has_kafka_streams_times(committed: Iterable[Committed]) -> bool:
     """Return whether any of the offsets has the stream times of Kafka Streams as metadata."""
     return any(
         decode_cut(one.metadata, committed_offset=one.offset).is_of_kafka_streams

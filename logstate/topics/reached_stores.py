@@ -50,7 +50,7 @@ def reached(
     return found
 
 
-def feeding(plan: BoundPlan) -> frozenset[int]:
+def feeding_sub_topologies(plan: BoundPlan) -> frozenset[int]:
     """Return the ids of sub-topologies whose results reach stores of others."""
     return frozenset(
         sub.id

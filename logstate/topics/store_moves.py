@@ -93,11 +93,11 @@ class Moves:
     @property
     def targets(self) -> frozenset[str]:
         """The topics that are created."""
-        renamed = (self.plan.moved_topics.get(topic) for topic in self._usual.values())
+        renamed = (self.plan.moved_topics.get(topic) for topic in self._usual_topics.values())
         return frozenset({*(move.target for move in self.stores), *filter(None, renamed)})
 
     @property
-    def given_up(self) -> tuple[str, ...]:
+    def unused_topics(self) -> tuple[str, ...]:
         """The topics of the application that are unused afterwards."""
         return (*(move.source for move in self.stores), *self.drained)
 
@@ -107,7 +107,7 @@ class Moves:
         return {move.spec.name: (move.before, move.after) for move in self.stores}
 
     @property
-    def _usual(self) -> dict[str, str]:
+    def _usual_topics(self) -> dict[str, str]:
         topics = self.stored.get("topics", {})
         return {name: topics[name].get("usual_name", name) for name in self.drained}
 

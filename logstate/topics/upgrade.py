@@ -65,11 +65,13 @@ def accepted(plan: BoundPlan, stored: Manifest | None, decisions: MigrationOptio
     check(plan.application_id, changes)
     for change in changes:
         _LOGGER.info("application %s: %s", plan.application_id, change)
-    gone = _given_up(plan, stored, decisions)
+    gone = _unused_stores(plan, stored, decisions)
     return replace(plan, forgotten=gone)
 
 
-def _given_up(plan: BoundPlan, stored: Manifest, decisions: MigrationOptions) -> dict[str, Any]:
+def _unused_stores(
+    plan: BoundPlan, stored: Manifest, decisions: MigrationOptions
+) -> dict[str, Any]:
     """Return the manifest entries of the stores that the plan does not use any more."""
     forgotten = stored.get("forgotten", {})
     known = {**forgotten, **stored["stores"]}

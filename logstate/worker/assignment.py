@@ -52,7 +52,7 @@ class Assignment:
         self.epoch += 1
         return stopped
 
-    def strange(self) -> list[TopicPartition]:
+    def unread_partitions(self) -> list[TopicPartition]:
         """Return owned partitions that no task reads, in order."""
         return sorted(self.owned - self._task_of.keys())
 

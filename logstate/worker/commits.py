@@ -123,7 +123,7 @@ class Commits:
 
     # ------------------------------------------------------------------ committing
 
-    def go_on(self, *, keeps_up: bool, is_careful: bool = False) -> Steps[None]:
+    def go_on(self, *, keeps_up: bool, was_slow_recently: bool = False) -> Steps[None]:
         """Begin a commit if it is due, or continue the one in flight.
 
         The worker waits for it if records arrive faster than they are processed (``keeps_up`` is
@@ -133,11 +133,13 @@ class Commits:
         """
         if self._under_way is None:
             running = self.tasks.running()
-            if not running or not (self._is_due() or (is_careful and self._has_uncommitted())):
+            if not running or not (
+                self._is_due() or (was_slow_recently and self._has_uncommitted())
+            ):
                 return
             self._begin(running)
         has_room = self.live.committer.output_buffer.deferred_total < _DEFERRED_RECORDS_MAX
-        yield from self._advance(waits=is_careful or not (keeps_up and has_room))
+        yield from self._advance(waits=was_slow_recently or not (keeps_up and has_room))
         if self._under_way is None:
             admin, plan = self.live.admin, self.live.plan
             now = self.clock.monotonic_ms()

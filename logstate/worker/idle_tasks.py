@@ -69,7 +69,7 @@ class IdleTasks:
                 owned.task.commit_positions(positions)
             if number in self._inputs_above:
                 is_busy = is_hindered or search.is_searching(owned)
-                owned.idle.look(now, None if is_busy else positions)
+                owned.idle.check(now, None if is_busy else positions)
         if not self._request.is_under_way:
             self._asked = [owned for owned in running if self._is_to_be_asked(owned, now)]
             if not self._asked or now < self._not_before_ms:

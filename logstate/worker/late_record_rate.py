@@ -32,7 +32,7 @@ class LateRecordRate:
     since_ms: float = float("-inf")
     tell_at_ms: float = float("-inf")
 
-    def look(self, now_ms: float, records: int, late: int) -> tuple[int, int] | None:
+    def check(self, now_ms: float, records: int, late: int) -> tuple[int, int] | None:
         """Return the records and late records of a span that ends now, if they are worth a warning.
 
         Args:

@@ -98,15 +98,15 @@ class FailureLimits:
         elif trouble.is_away or isinstance(cause, RefusedError | PartitionsLost):
             return
         elif not blame and _is_of_brokers(cause, trouble):
-            self._rest(now_ms, cause, commits)
+            self._wait_after_failure(now_ms, cause, commits)
         else:
             self._aborts.note(now_ms, cause, blame)
 
-    def must_rest(self, now_ms: float) -> bool:
+    def must_wait(self, now_ms: float) -> bool:
         """Return True if tasks must not be started yet."""
         return now_ms < self._rests_until_ms
 
-    def _rest(self, now_ms: float, cause: LogstateError, commits: int) -> None:
+    def _wait_after_failure(self, now_ms: float, cause: LogstateError, commits: int) -> None:
         if commits != self._commits or now_ms - self._rests_until_ms > _ROW_ENDS_MS:
             self._in_a_row, self._commits = 0, commits
         self._in_a_row += 1

@@ -69,7 +69,7 @@ class Outage:
         #: why the brokers reject clients, if they do; waiting will not change that
         self.refusal: str | None = None
 
-    def wants_answer(self, now_ms: float, client_errors: ClientErrors) -> bool:
+    def must_send_request(self, now_ms: float, client_errors: ClientErrors) -> bool:
         """Return True if a request must be sent now."""
         self._lines += client_errors.lines
         self._reason = client_errors.reason or self._reason

@@ -60,14 +60,16 @@ class PlannedTopics:
         self._due_ms = clock.monotonic_ms() + _LOOK_EVERY_MS
         self._missed: frozenset[str] = frozenset()
 
-    def look(self, *, is_away: bool) -> Steps[None]:
+    def check(self, *, is_away: bool) -> Steps[None]:
         """Check the topics if it is time; raise TopicsChangedError."""
         now_ms = self._clock.monotonic_ms()
         if self._epoch != self._assignment.epoch:
             self._epoch = self._assignment.epoch
             self._due_ms = min(self._due_ms, now_ms + _SOON_MS)
-            if strange := ", ".join(map(str, self._assignment.strange())):
-                raise _changed_topics([f"the group assigned {strange}, which no task reads"])
+            if unread_partitions := ", ".join(map(str, self._assignment.unread_partitions())):
+                raise _changed_topics(
+                    [f"the group assigned {unread_partitions}, which no task reads"]
+                )
         if is_away or now_ms < self._due_ms:
             return
         self._due_ms = now_ms + _LOOK_EVERY_MS

@@ -61,7 +61,7 @@ class Processing:
         self.had_work, self.keeps_up, self.thread_id = False, True, threading.get_ident()
         self._turn += 1
         began_ms = self._clock.monotonic_ms()
-        self._kept = [] if self.slow_calls.is_careful(began_ms) else None
+        self._kept = [] if self.slow_calls.was_slow_recently(began_ms) else None
         self._time.begin()
         for owned in self._time.in_turn(self._tasks.running()):
             if owned.is_held:  # after the barrier of a snapshot
@@ -126,7 +126,7 @@ class Processing:
         finally:
             self._current = None
             # At once: sending the results may fail because of the time it took.
-            self.slow_calls.took(self._turn, began_ms, self._clock.monotonic_ms())
+            self.slow_calls.note_duration(self._turn, began_ms, self._clock.monotonic_ms())
         self.keeps_up &= processed < _BACKLOG_RECORDS
         if processed or fired:
             self.had_work = True
@@ -141,7 +141,7 @@ class Processing:
                 has_part = self._poison_search.process_part(owned)
         finally:
             self._current = None
-            self.slow_calls.took(self._turn, began_ms, self._clock.monotonic_ms())
+            self.slow_calls.note_duration(self._turn, began_ms, self._clock.monotonic_ms())
         if has_part:
             self.had_work = True
             yield from commits.commit_all()

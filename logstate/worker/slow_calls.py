@@ -113,7 +113,7 @@ class SlowCalls:
 
     # ------------------------------------------------------------------ from the watchdog thread
 
-    def looked(
+    def note_position(
         self, now_ms: float, place: ProcessedRecord | None, where: Callable[[], ActiveCall | None]
     ) -> Note | None:
         """Handle the place that the worker was found at; None if it processes nothing."""
@@ -136,7 +136,7 @@ class SlowCalls:
             f" raise kafka={{'max.poll.interval.ms': ...}} if it has to take so long.{stack}",
         )
 
-    def hanging(self, now_ms: float) -> str | None:
+    def stuck_call(self, now_ms: float) -> str | None:
         """Return the description of a call that has been running longer than
         max.poll.interval.ms.
         """
@@ -147,12 +147,12 @@ class SlowCalls:
 
     # ------------------------------------------------------------------ from the worker
 
-    def took(self, turn: int, began_ms: float, ended_ms: float) -> None:
+    def note_duration(self, turn: int, began_ms: float, ended_ms: float) -> None:
         """Record how long a turn's records took."""
         if ended_ms - began_ms >= self._slow_ms:
             self._slow_turn = turn, began_ms, ended_ms
 
-    def is_careful(self, now_ms: float) -> bool:
+    def was_slow_recently(self, now_ms: float) -> bool:
         """Return True if a recent turn was slow."""
         return self._slow_turn is not None and now_ms - self._slow_turn[2] < _CAREFUL_MS
 

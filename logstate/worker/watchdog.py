@@ -31,7 +31,7 @@ _STAY_SHARE = 10
 
 
 class Watchdog:
-    """Watches a worker. ``look`` makes one check; ``start`` repeats it until ``stop``."""
+    """Watches a worker. ``check`` makes one check; ``start`` repeats it until ``stop``."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Watchdog:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the worker and the brokers once."""
         self.look_at_worker()
         self.look_at_brokers()
@@ -76,7 +76,7 @@ class Watchdog:
             and now_ms - self._turn_since_ms >= self._worker.max_poll_interval_ms / _STAY_SHARE
         ):
             self._worker.stay(lambda: processing.turn_now() == turn)
-        note = processing.slow_calls.looked(
+        note = processing.slow_calls.note_position(
             now_ms, place, lambda: active_call(processing.thread_id)
         )
         if note is not None:
@@ -85,7 +85,7 @@ class Watchdog:
     def look_at_brokers(self) -> None:
         """Send a request to the brokers if necessary, and log the result."""
         outage, probe, clock = self.outage, self._probe, self._clock
-        if not outage.wants_answer(clock.monotonic_ms(), probe.client_errors()):
+        if not outage.must_send_request(clock.monotonic_ms(), probe.client_errors()):
             return
         note: Note | None
         if probe.ask(_ANSWER_S):
@@ -112,7 +112,7 @@ class Watchdog:
     def _run(self) -> None:
         while not self._is_over.is_set():
             try:
-                self.look()
+                self.check()
             except Exception:
                 _LOGGER.exception("the check of the worker failed and will be retried")
             self._is_over.wait(_LOOK_EVERY_S)

@@ -218,13 +218,13 @@ class Worker:
             self._close_lapsed()
         if not (yield from self._transactions.is_ready(quietly=observer.is_away)):
             return  # the brokers do not answer; polling keeps the membership
-        if self._limits.must_rest(self._clock.monotonic_ms()):
+        if self._limits.must_wait(self._clock.monotonic_ms()):
             return
-        if len(tasks.running()) < len(tasks) or self._restorer.must_rest:
+        if len(tasks.running()) < len(tasks) or self._restorer.must_wait:
             yield from self._start_tasks()
         every, processing, commits = tasks.all(), self.processing, self._commits
-        yield from live.open_transactions.look(every, self.control.group_view)
-        yield from live.topics.look(is_away=observer.is_away)
+        yield from live.open_transactions.check(every, self.control.group_view)
+        yield from live.topics.check(is_away=observer.is_away)
         yield from live.globals.poll()
         if self.fetch_buffer.is_paused:
             processing.rest()
@@ -236,8 +236,8 @@ class Worker:
         if not observer.is_away:
             yield from self.followed.turn(every, is_busy=processing.had_work)
             yield from self.followed.ask(live.consumer, every)
-        is_careful = processing.slow_calls.is_careful(self._clock.monotonic_ms())
-        yield from commits.go_on(keeps_up=processing.keeps_up, is_careful=is_careful)
+        was_slow_recently = processing.slow_calls.was_slow_recently(self._clock.monotonic_ms())
+        yield from commits.go_on(keeps_up=processing.keeps_up, was_slow_recently=was_slow_recently)
         observer.turn(every, live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
@@ -315,7 +315,7 @@ class Worker:
             self._close_task(task_id, applies=False)
         else:
             self._restorer.remove(owned)
-            self._tasks.orphan(task_id)
+            self._tasks.keep_for_reads(task_id)
 
     def _close_lapsed(self) -> None:
         closing = ErrorCollector()

@@ -342,7 +342,7 @@ class WorkerObserver:
     def _tell_late(self, task: Task, late: int) -> None:
         now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
         share = self._late.setdefault(task, LateRecordRate())
-        found = share.look(now_ms, task.processed.total(), late)
+        found = share.check(now_ms, task.processed.total(), late)
         sub_topology = task.task_id.sub_topology
         if found is not None and now_ms >= self._tell_late_at_ms.get(sub_topology, now_ms):
             self._tell_late_at_ms[sub_topology] = now_ms + TELL_INTERVAL_MS

@@ -242,7 +242,7 @@ class WorkerStart:
         yield from self._give_way(plan, own, rivals)
         return True
 
-    def _look_again(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
+    def _check_again(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
         """As a member, raise UpgradeError if a reset or a move began before the membership.
 
         Returns False if a stop was requested.
@@ -281,7 +281,7 @@ class WorkerStart:
     ) -> StartedWorker:
         config, cluster, clock = self.config, self.cluster, self.clock
         assert clients.manifests is not None, "the manifest was written"
-        look_again = partial(self._look_again, plan, clients.manifests)
+        look_again = partial(self._check_again, plan, clients.manifests)
         counts = SinkPartitionCounts(plan.partition_counts, admin)
         plan = replace(plan, partition_counts=counts)
         inputs = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}

@@ -196,13 +196,13 @@ def test_an_application_that_runs_tells_of_itself_and_one_that_has_ended_does_no
 def test_doctor_looks_at_brokers_and_their_clock(bootstrap: str, tmp_path: Path) -> None:
     arguments = ["doctor", "--bootstrap", bootstrap, "--state-dir", str(tmp_path), "--write"]
 
-    def look() -> dict[str, Any]:
+    def check() -> dict[str, Any]:
         told = CliRunner().invoke(command, [*arguments, "--json"])
         assert told.exit_code == 0, told.output
         return {one["subject"]: one for one in json.loads(told.stdout)["findings"]}
 
     # While this process stands still its clock goes on, which looks like a skew.
-    found = until(lambda: is_in_time if (is_in_time := look())["clock"]["level"] == "ok" else {})
+    found = until(lambda: is_in_time if (is_in_time := check())["clock"]["level"] == "ok" else {})
     assert bootstrap in found["brokers"]["found"]
     assert found["groups by the brokers (KIP-848)"]["level"] == "ok"
     assert found["transactions"]["level"] == "ok"

@@ -233,7 +233,7 @@ def test_no_replica_that_is_ready_by_max_age_returns_an_older_row(
         stack.callback(is_over.set)
         client = stack.enter_context(httpx.Client(trust_env=False, timeout=PATIENCE_S))
 
-        def look(host: str) -> int:
+        def check(host: str) -> int:
             """Return the status of readiness; check the row that a replica that is ready has."""
             looked_s = time.monotonic()
             status = client.get(f"{host}/ready?max_age={int(limit_s * 1000)}ms").status_code
@@ -248,4 +248,4 @@ def test_no_replica_that_is_ready_by_max_age_returns_an_older_row(
         for slow, status in ((False, 200), (True, 503), (False, 200)):
             (is_slow.set if slow else is_slow.clear)()
             for host in hosts:
-                until(lambda host=host, status=status: look(host) == status)  # type: ignore[misc]
+                until(lambda host=host, status=status: check(host) == status)  # type: ignore[misc]

@@ -59,7 +59,7 @@ def page(browser: Browser, shop: Shop) -> Iterator[Page]:
 def looks(page: Page) -> Looks:
     """Looks a key up in a store, and reads the answer."""
 
-    def look(store: str, key: str, **fields: str) -> str:
+    def check(store: str, key: str, **fields: str) -> str:
         page.select_option("#store", store)
         page.fill("#key", key)
         for name, value in fields.items():
@@ -70,7 +70,7 @@ def looks(page: Page) -> Looks:
             page.fill(f"#{name}", "")
         return page.inner_text("#found")
 
-    return look
+    return check
 
 
 @pytest.fixture

@@ -67,13 +67,13 @@ def endure(bench: Bench) -> list[Look]:
         while feeder.poll() is None:
             time.sleep(_BETWEEN_LOOKS_S)
             process.check_alive()
-            looks.append(_look(bench, process))
+            looks.append(_check(bench, process))
             if len(looks) % _LOOKS_PER_LINE == 0:
                 print(line(looks[-1]), flush=True)
         fed_s = time.time()
         while looks[-1].outputs < settings.fed_records and time.time() - fed_s < _DRAIN_S:
             time.sleep(_BETWEEN_LOOKS_S)
-            looks.append(_look(bench, process))
+            looks.append(_check(bench, process))
     finally:
         feeder.kill()
         process.stop()
@@ -88,7 +88,7 @@ def line(look: Look) -> str:
     )
 
 
-def _look(bench: Bench, process: MeasuredProcess) -> Look:
+def _check(bench: Bench, process: MeasuredProcess) -> Look:
     return Look(
         time.time() - process.started_s,
         process.rss_mb(),

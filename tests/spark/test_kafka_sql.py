@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark.kafka_sql import (
     decoded,
-    is_there,
     kafka_packages,
     kafka_table,
     newest_rows,
+    row_condition,
     row_expressions,
 )
 from logstate.contracts.errors import ConfigError
@@ -223,9 +223,12 @@ def test_null_documents_of_a_source_topic_only_are_no_rows() -> None:
     document = {"format": "json"}
     source = {"changelog_topic": "rows", "source_topics": ["rows"]}
 
-    assert "rlike" in is_there({**source, "value": document})
-    assert is_there({**source, "changelog_topic": "log", "value": document}) == "value is not null"
-    assert is_there({**source, "value": INT64}) == "value is not null"
+    assert "rlike" in row_condition({**source, "value": document})
+    assert (
+        row_condition({**source, "changelog_topic": "log", "value": document})
+        == "value is not null"
+    )
+    assert row_condition({**source, "value": INT64}) == "value is not null"
 
 
 def test_without_the_connector_the_missing_coordinate_is_named(

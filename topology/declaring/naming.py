@@ -65,7 +65,7 @@ class Names:
         self._next = 0
         self._suppliers: dict[str, int] = {}
 
-    def burn(self) -> int:
+    def skip_number(self) -> int:
         """Use up the next number."""
         number = self._next
         self._next += 1
@@ -73,11 +73,11 @@ class Names:
 
     def new(self, prefix: str) -> str:
         """``KSTREAM-MAP-0000000003``."""
-        return f"{prefix}{self.burn():010d}"
+        return f"{prefix}{self.skip_number():010d}"
 
     def new_store(self, prefix: str) -> str:
         """``KSTREAM-AGGREGATE-STATE-STORE-0000000003``."""
-        return f"{prefix}STATE-STORE-{self.burn():010d}"
+        return f"{prefix}STATE-STORE-{self.skip_number():010d}"
 
     def of_supplier(self, supplier: Callable[..., Any]) -> str:
         """A name for the schedules of an operator that the user did not name.

@@ -213,7 +213,7 @@ class _ForeignKeyShape(Generic[T]):
             store=store,
         )
         if store is None:
-            self.graph.names.burn()  # Kafka Streams makes up the name of a store here
+            self.graph.names.skip_number()  # Kafka Streams makes up the name of a store here
         is_versioned = store is not None and store.is_versioned
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
         self.graph.add(resolved, logical)

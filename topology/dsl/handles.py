@@ -1414,7 +1414,7 @@ class BranchedKStream(Generic[K, V]):
         return joined_name(self._name, str(number) if name is None else name, "a branch")
 
     def _add(self, child: str, chain: Chain | None) -> None:
-        self._graph.names.burn()
+        self._graph.names.skip_number()
         node = PassThroughNode(child)
         logical = ProcessorLogicalNode(node)
         self._graph.add(self._logical, logical)

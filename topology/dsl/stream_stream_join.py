@@ -107,8 +107,8 @@ class StreamStreamJoin(Generic[S]):
         names = self.graph.names
         this_windowed = names.suffixed(self.name, "-this-windowed", "KSTREAM-WINDOWED-")
         other_windowed = names.suffixed(self.name, "-other-windowed", "KSTREAM-WINDOWED-")
-        names.burn()
-        names.burn()
+        names.skip_number()
+        names.skip_number()
         union = names.suffixed(self.name, "-merge", "KSTREAM-MERGE-")
         this_suffix = "-outer-this-join" if self.is_outer else "-this-join"
         other_suffix = "-outer-other-join" if self.is_left else "-other-join"

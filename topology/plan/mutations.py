@@ -55,7 +55,7 @@ def watched_fan_out(
         return None
     steps = [
         (child, _check(parent.name, name, others) if others and name in changing else None)
-        for child, name, others in zip(children, names, _rests(names), strict=True)
+        for child, name, others in zip(children, names, _all_suffixes(names), strict=True)
     ]
     fan_out = FanOut(_AT_START)
     task.fan_outs.append(fan_out)
@@ -98,7 +98,7 @@ def watched_fan_out(
     return table_edge if has_table_edge else stream_edge
 
 
-def _rests(names: Sequence[str]) -> list[Sequence[str]]:
+def _all_suffixes(names: Sequence[str]) -> list[Sequence[str]]:
     return [names[after:] for after in range(1, len(names) + 1)]
 
 

@@ -94,7 +94,7 @@ class GroupedTableRepartitionLogicalNode(LogicalNode):
 def repartition_topic(graph: LogicalGraph, prefix: str) -> str:
     """The topic's name (without application id). Burns the three numbers of its nodes."""
     for _ in range(3):
-        graph.names.burn()
+        graph.names.skip_number()
     suffix = "" if prefix.endswith(REPARTITION_SUFFIX) else REPARTITION_SUFFIX
     return check_name(prefix + suffix, "a repartition topic")
 

@@ -176,7 +176,7 @@ class KeyTimers(Generic[K]):
         self._is_looking = False
         #: a callback has set a timer that is due, which is not in what was read ahead
         self._must_read_again = False
-        self._look = context.schedule(every, kind, TimerLook(self._run_due))
+        self._check = context.schedule(every, kind, TimerLook(self._run_due))
 
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
@@ -188,8 +188,8 @@ class KeyTimers(Generic[K]):
         if at_ms <= self._looked_at and self._is_by_stream_time:
             if self._is_looking:
                 self._must_read_again = True
-            elif isinstance(self._look, Repeatable):
-                self._look.repeat()
+            elif isinstance(self._check, Repeatable):
+                self._check.repeat()
 
     def cancel(self, key: K, at_ms: int) -> bool:
         """Take a timer back; returns whether there was one."""

@@ -59,17 +59,17 @@ class OwnerProcess:
             " 'spawn'; let other processes read over HTTP (serve=)"
         )
 
-    def passes_on(self, number: int, frame: FrameType | None, before: Any) -> bool:
+    def is_forked_and_handled(self, number: int, frame: FrameType | None, before: Any) -> bool:
         """In a forked process, run the signal's previous handler and return True. Else return
         False.
         """
         if self.is_here:
             return False
-        does_as_before(number, frame, before)
+        handle_as_before(number, frame, before)
         return True
 
 
-def does_as_before(number: int, frame: FrameType | None, before: Any) -> None:
+def handle_as_before(number: int, frame: FrameType | None, before: Any) -> None:
     """Restore a signal's previous handler and handle the signal with it."""
     signal.signal(number, signal.SIG_DFL if before is None else before)
     if callable(before):

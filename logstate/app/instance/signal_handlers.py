@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from logstate.app.instance.owner_process import OwnerProcess, does_as_before
+from logstate.app.instance.owner_process import OwnerProcess, handle_as_before
 
 _LOGGER = logging.getLogger(__name__)
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
@@ -37,21 +37,21 @@ def signal_handlers(
 
     def handle(number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if owner.passes_on(number, frame, before[number]):
+        if owner.is_forked_and_handled(number, frame, before[number]):
             return
         if asked.is_set():
             _give_back(number, before[number])  # logging may block: another signal does not
-            _say(
+            _write_line(
                 "%s again: application %s ends at once, as in a crash; uncommitted records are"
                 " processed again at the next start",
                 name,
                 application_id,
             )
-            does_as_before(number, frame, before[number])
+            handle_as_before(number, frame, before[number])
             return
         asked.set()
         stop()
-        _say(
+        _write_line(
             "%s: application %s stops after the current call has returned and its work is"
             " committed; a second signal ends it at once",
             name,
@@ -71,6 +71,6 @@ def _give_back(number: int, handler: Any) -> None:
     signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _say(line: str, *arguments: str) -> None:
+def _write_line(line: str, *arguments: str) -> None:
     with suppress(Exception):  # log handlers may raise anything during an interrupted write
         _LOGGER.warning(line, *arguments)

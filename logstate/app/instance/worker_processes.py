@@ -114,7 +114,7 @@ class WorkerProcesses(WorkerPoolStatus):
         """Stop all workers, and kill them if they take longer; safe in signal handlers."""
         self.leaves_group = self.leaves_group or leaves_group
         self._drain_ms = DRAIN_MS if within is None else within.total_seconds() * 1000
-        self._stir()
+        self._wake_thread()
 
     def scale(self, by: int) -> int:
         """Add or remove workers; returns the new number. Called from any thread."""
@@ -123,10 +123,10 @@ class WorkerProcesses(WorkerPoolStatus):
             if wanted < 1:
                 raise ConfigError("the last worker cannot be removed: stop() ends the instance")
             self._scale = wanted
-        self._stir()
+        self._wake_thread()
         return wanted
 
-    def _stir(self) -> None:
+    def _wake_thread(self) -> None:
         # `release` must not close it meanwhile: its number may belong to another file afterwards.
         with self._waking, contextlib.suppress(OSError):
             os.write(self._wake, b"!")
@@ -181,7 +181,7 @@ class WorkerProcesses(WorkerPoolStatus):
         if self._summary.is_due(now):
             self._summary.log(now, self.lags().values())
         wait_ms = supervisor.wait_ms(now)
-        self._listen(_LOOK_S if wait_ms is None else min(_LOOK_S, wait_ms / 1000))
+        self._wait_for_messages(_LOOK_S if wait_ms is None else min(_LOOK_S, wait_ms / 1000))
 
     def _carry_out(self, action: WorkerAction) -> None:
         number = action.worker
@@ -222,18 +222,18 @@ class WorkerProcesses(WorkerPoolStatus):
 
     # ------------------------------------------------------------------ listening
 
-    def _listen(self, timeout_s: float) -> None:
+    def _wait_for_messages(self, timeout_s: float) -> None:
         found = {cast("Any", one.process.connection): one for one in self._processes.values()}
         for ready in wait([self._wakes, *found], timeout_s):
             if ready in found:
-                self._hear(found[ready])
+                self._read_messages(found[ready])
             else:
                 os.read(self._wakes, 64)
         for one in list(self._processes.values()):
             if one.process.how_it_ended() is not None and not one.channel.has_message(0):
                 self._ended(one)
 
-    def _hear(self, one: WorkerProcess) -> None:
+    def _read_messages(self, one: WorkerProcess) -> None:
         """Read messages of a worker for its share of the turn; the next turn continues at once.
 
         Without a limit, a worker with a steady flow of messages would block all others and the

@@ -37,7 +37,7 @@ def handover(
 
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
 
-    def look(admin: Admin, stored: Manifest | None) -> None:
+    def check(admin: Admin, stored: Manifest | None) -> None:
         if stored is None:
             fail(f"application {application_id!r} has no manifest: logstate never ran it")
         try:
@@ -62,7 +62,7 @@ def handover(
             "use group.protocol=streams only if the last one here had group_protocol='classic'"
         )
 
-    with_manifest(application_id, bootstrap, command_config, look)
+    with_manifest(application_id, bootstrap, command_config, check)
 
 
 def _inputs(admin: Admin, stored: Manifest) -> list[TopicPartition]:

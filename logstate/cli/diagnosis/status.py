@@ -79,7 +79,7 @@ def lag(
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     ask = partial(committed_offsets, settings, application_id)
 
-    def look(admin: Admin, stored: Manifest | None) -> None:
+    def check(admin: Admin, stored: Manifest | None) -> None:
         found = run_steps(committed_lags(admin, ask, application_id, stored))
         if as_json:
             rows = [one._asdict() for one in found]
@@ -91,7 +91,7 @@ def lag(
         print_table(table)
         print_text(f"{sum(one.lag for one in found):,} behind in {len(found)} partitions")
 
-    with_manifest(application_id, bootstrap, command_config, look)
+    with_manifest(application_id, bootstrap, command_config, check)
 
 
 def all_runs(seen: Sequence[InstanceInfo], tasks: Sequence[TaskInfo]) -> bool:

@@ -26,7 +26,7 @@ def stores(
     """
     from rich.table import Table
 
-    def look(_: Admin, stored: Manifest | None) -> None:
+    def check(_: Admin, stored: Manifest | None) -> None:
         if stored is None:
             fail(f"application {application_id!r} has no manifest: it never ran on these brokers")
         entries = stored["stores"]
@@ -38,7 +38,7 @@ def stores(
             table.add_row(name, *_cells(entry))
         print_table(table)
 
-    with_manifest(application_id, bootstrap, command_config, look)
+    with_manifest(application_id, bootstrap, command_config, check)
 
 
 def _cells(entry: Entry) -> list[str]:

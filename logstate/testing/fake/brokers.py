@@ -297,19 +297,19 @@ class FakeBrokers:
         if self.waits:
             self._changed.notify_all()
 
-    def wait_for(self, look: Callable[[], bool], timeout_s: float) -> bool:
+    def wait_for(self, check: Callable[[], bool], timeout_s: float) -> bool:
         """Look until there is something, no longer than the time-out; once on a manual clock."""
         if not self.waits:
-            return look()
+            return check()
         with self.lock:
             self.tick()
-            if look():
+            if check():
                 return True
             deadline_ms = self.clock.monotonic_ms() + timeout_s * 1000
             while (left_ms := deadline_ms - self.clock.monotonic_ms()) > 0:
                 self._changed.wait(min(_LOOK_S, left_ms / 1000))
                 self.tick()
-                if look():
+                if check():
                     return True
             return False
 

@@ -53,15 +53,15 @@ class FakeClient:
         self._cluster = cluster
         self._process = process
 
-    def wait_for(self, look: Callable[[], bool], timeout_s: float) -> bool:
+    def wait_for(self, check: Callable[[], bool], timeout_s: float) -> bool:
         """As the cluster does; whose process is killed meanwhile does not look again."""
         process, cluster = self._process, self._cluster
         if process is None or not cluster.waits:
-            return cluster.wait_for(look, timeout_s)
+            return cluster.wait_for(check, timeout_s)
 
         def look_alive() -> bool:
             process.check_alive()
-            return look()
+            return check()
 
         return cluster.wait_for(look_alive, timeout_s)
 

@@ -76,11 +76,11 @@ class FakeGroupConsumer(FakeClient):
         polled = Polled()
         limit = self._cluster.fetch_limit(max_records)
 
-        def look() -> bool:
+        def check() -> bool:
             self._heartbeat(polled)
             return self._fetcher.fetch(polled, limit) or bool(polled.rebalances)
 
-        self.wait_for(look, timeout_s)
+        self.wait_for(check, timeout_s)
         return polled
 
     @client_call
@@ -98,14 +98,14 @@ class FakeGroupConsumer(FakeClient):
     ) -> dict[TopicPartition, Committed]:
         found: dict[TopicPartition, Committed] = {}
 
-        def look() -> bool:
+        def check() -> bool:
             try:
                 found.update(self._group.offsets.fetch(partitions))
             except RetriableError:
                 return False
             return True
 
-        self.wait_for(look, timeout_s)
+        self.wait_for(check, timeout_s)
         return found or self._group.offsets.fetch(partitions)
 
     @client_call

@@ -144,7 +144,7 @@ class FakeTransactionalProducer(FakePlainProducer):
         self._failure = None
         self._end(commits=False)
 
-    def is_suspect(self) -> bool:
+    def must_be_replaced(self) -> bool:
         return self._is_suspect
 
     def repeat_late(self, name: str) -> None:

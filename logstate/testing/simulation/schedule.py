@@ -176,7 +176,7 @@ class Schedule(ABC):
 
     def _turn(self, turn: int) -> None:
         swarm, rng = self.swarm, self._random
-        stirs = self._suffer(turn)
+        stirs = self._inject_next_fault(turn)
         for slot in self.slots:
             if not slot.is_running and turn >= slot.starts_at_turn:
                 slot.start()
@@ -187,7 +187,7 @@ class Schedule(ABC):
         if rng.random() < swarm.arrival_rate:
             stirs |= self._something_arrives()
         now_ms = self.clock.wall_clock_ms()
-        awake = [slot for slot in self.slots if not slot.is_asleep(now_ms)]
+        awake = [slot for slot in self.slots if not slot.is_idle_until_later(now_ms)]
         if stirs or awake:
             self._naps = 0
             self._pass_time(swarm.turn_ms)
@@ -312,7 +312,7 @@ class Schedule(ABC):
 
     # ------------------------------------------------------------------ faults
 
-    def _suffer(self, turn: int) -> bool:
+    def _inject_next_fault(self, turn: int) -> bool:
         """Inflict the next fault when it is time; the one before must be over, within reason."""
         if not self._faults or turn < self._due:
             return False

@@ -113,7 +113,7 @@ def simulate(
     simulated = Simulated(
         topology, application_id, partitions, tuple(topics), handlers, tuple(globals_)
     )
-    with _silence():
+    with _without_logs():
         result = _simulated(simulated, read, schedules, seed)
     if raises and not result.ok:
         raise SimulationFailed(result)
@@ -128,11 +128,11 @@ def _simulated(simulated: Simulated, inputs: list[Input], schedules: int, seed: 
         calm = replace(swarm, faults=())
         found = _run(simulated, calm, inputs, counters) if number == 0 else None
         if found is None:
-            found = _judged(simulated, swarm, inputs, counters)
+            found = _run_with_errors(simulated, swarm, inputs, counters)
         else:
             swarm = calm
         if found is not None:
-            story, operator = _story(simulated, swarm, inputs, found)
+            story, operator = _describe_failure(simulated, swarm, inputs, found)
             return Simulation(number + 1, counters, story, operator)
     return Simulation(schedules, counters)
 
@@ -148,7 +148,7 @@ def _run(
         counters.update(schedule.counters)
 
 
-def _judged(
+def _run_with_errors(
     simulated: Simulated, swarm: Swarm, inputs: Sequence[Input], counters: Counter[str]
 ) -> Difference | None:
     """The same; what escapes under faults is a difference as well."""
@@ -158,7 +158,7 @@ def _judged(
         return Difference(f"the application failed: {type(exc).__name__}: {exc}")
 
 
-def _story(
+def _describe_failure(
     simulated: Simulated, swarm: Swarm, inputs: list[Input], found: Difference
 ) -> tuple[str, str | None]:
     """Describe the last schedule that failed: a function with other state may not fail again."""
@@ -166,7 +166,7 @@ def _story(
 
     def fails(less: Swarm, fewer: Sequence[Input]) -> bool:
         nonlocal last
-        again = _judged(simulated, less, fewer, Counter())
+        again = _run_with_errors(simulated, less, fewer, Counter())
         last = again or last
         return again is not None
 
@@ -222,7 +222,7 @@ def _sources(topology: Topology, *, is_global: bool) -> dict[str, SourceNode]:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def _without_logs() -> Iterator[None]:
     """What the engine has to say about thousands of faults is not for anybody."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

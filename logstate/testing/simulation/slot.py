@@ -159,7 +159,7 @@ class Slot:
         """From the next start on, other settings of the worker."""
         self._config = replace(self._config, **settings)
 
-    def is_asleep(self, now_ms: int) -> bool:
+    def is_idle_until_later(self, now_ms: int) -> bool:
         """Nothing will happen here until time passes, or something comes from elsewhere."""
         if self.pending is None or self.frozen_until_ms > now_ms:
             return True
@@ -204,7 +204,7 @@ class Slot:
         assert step is not None
         error: Exception | None = None
         result = None
-        order = self._take_order(step.name) if self.ordered else None
+        order = self._take_injected_event(step.name) if self.ordered else None
         if order is not None and order.frozen_ms:
             self.frozen_until_ms = self._world.wall_clock_ms() + order.frozen_ms
             return f"frozen before {step.name}"
@@ -230,7 +230,7 @@ class Slot:
                 self._counters["replies_lost"] += 1
                 self._injected = True
                 error = error or order.error
-        self._go_on(result, error)
+        self._resume(result, error)
         error = None  # it knows this frame
         return step.name
 
@@ -248,7 +248,7 @@ class Slot:
         elif name in ("commit", "abort", "init_transactions"):
             self._is_open = False
 
-    def _go_on(self, result: Any, error: Exception | None) -> None:
+    def _resume(self, result: Any, error: Exception | None) -> None:
         try:
             steps = self._steps
             self.pending = steps.send(result) if error is None else steps.throw(error)
@@ -347,7 +347,7 @@ class Slot:
         for kind in kinds:
             self._counters[f"crashes_{kind}"] += 1
 
-    def _take_order(self, name: str) -> InjectedEvent | None:
+    def _take_injected_event(self, name: str) -> InjectedEvent | None:
         for i, order in enumerate(self.ordered):
             if order.step == name and self._is_handing_over >= order.is_of_handover:
                 self._counters[f"{order.kind}_{name}"] += 1

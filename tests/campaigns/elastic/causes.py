@@ -24,7 +24,7 @@ _PARTS = {
     "_start_tasks": "tasks that start",
     "commit_all": "commit",
     "go_on": "commit",
-    "look": "open transactions",
+    "check": "open transactions",
 }
 _PARTS_OF_FILES = {
     "followed_tasks": "copies",

@@ -119,7 +119,7 @@ class Directories(Standbys):
             self._machine_dies(rng.choice(self.instances), turn)
         super()._turn(turn)
         for one in self.instances:
-            one.look()
+            one.check()
             if one.is_alive and rng.random() < self.listens:
                 one.listen(rng.choice((1, 3, 100)))
             if one.is_alive and rng.random() < self.tells:
@@ -226,7 +226,7 @@ class Directories(Standbys):
         for slot in self.slots:
             self._advance(slot, 40, 0)
         for one in self.instances:
-            one.look()
+            one.check()
             one.listen(10_000)
             one.tell()
         for one in self.instances:

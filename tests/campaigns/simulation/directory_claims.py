@@ -245,7 +245,7 @@ class DirectoryClaims(Schedule):
             if slot.is_running and rng.random() < _CHECKS:
                 self._check(slot)
             if slot.is_running and rng.random() < _LOOKS_FOR_UNUSED:
-                self.counters["removed_rows"] += len(slot.unused_rows.look())
+                self.counters["removed_rows"] += len(slot.unused_rows.check())
         self._check_open_directories()
         super()._turn(turn)
 

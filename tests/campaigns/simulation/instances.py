@@ -110,7 +110,7 @@ class SimulatedInstance:
         """One of its workers is there."""
         return any(slot.is_running for slot in self.slots)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Whether it has died, or is another one now."""
         if not self.is_alive:
             self._is_new = True

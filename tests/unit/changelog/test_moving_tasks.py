@@ -112,7 +112,7 @@ def run(kind: KindUnderTest, script: Script, *, logs_every_write: bool) -> None:
                     process(again)
                     moving.end_commit()
             assert moving.answers(clock) == steady.answers(clock), f"{event.what} at {number}"
-            look(moving, steady)
+            check(moving, steady)
     moving.end_commit()
     for task in (steady, moving):
         task.begin_commit()
@@ -122,7 +122,7 @@ def run(kind: KindUnderTest, script: Script, *, logs_every_write: bool) -> None:
     if not (kind.spec.is_versioned and any(fails for _, fails in script.inputs)):
         assert moving.commits == steady.commits
     assert moving.rows() == steady.rows()
-    look(moving, steady)
+    check(moving, steady)
     steady.close()
     moving.close()
 
@@ -147,7 +147,7 @@ def happen(moving: MovingTask, event: Event) -> None:
     what[event.what]()
 
 
-def look(moving: MovingTask, steady: MovingTask) -> None:
+def check(moving: MovingTask, steady: MovingTask) -> None:
     """Queries find the same, wherever all is known that is committed."""
     if len(moving.commits) != len(steady.commits):
         return

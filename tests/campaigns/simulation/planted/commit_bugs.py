@@ -128,7 +128,7 @@ def a_slow_commit_keeps_its_producer(patch: Patch) -> None:
     """The producer lives on after an end of a transaction that was sent twice."""
     from logstate.testing.fake.producers import FakeTransactionalProducer
 
-    patch(FakeTransactionalProducer, "is_suspect", lambda self: False)
+    patch(FakeTransactionalProducer, "must_be_replaced", lambda self: False)
 
 
 @rare_bug(lambda s: 2 * sum(f.kind == "repeated_end" and f.error != "" for f in s.faults))

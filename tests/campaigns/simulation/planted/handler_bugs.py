@@ -76,7 +76,7 @@ def a_careful_worker_sends_twice(patch: Patch) -> None:
 @bug
 def no_worker_is_careful(patch: Patch) -> None:
     """A slow function is called inside an open transaction again and again."""
-    patch(SlowCalls, "is_careful", lambda self, now_ms: False)
+    patch(SlowCalls, "was_slow_recently", lambda self, now_ms: False)
 
 
 @bug

@@ -13,7 +13,7 @@ from tests.campaigns.simulation.planted.edit import edit
 @scenario_bug(reshards.Reshards.of)
 def a_move_goes_on_with_a_producer_whose_commit_may_come_twice(patch: Patch) -> None:
     """A late copy of the request that ends a transaction ends the handover before its offsets."""
-    edit(patch, StoppedApplication, "_committed_whole", "producer.is_suspect()", "False")
+    edit(patch, StoppedApplication, "_committed_whole", "producer.must_be_replaced()", "False")
 
 
 @scenario_bug(reshards.Reshards.of)

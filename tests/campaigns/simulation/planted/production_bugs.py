@@ -77,4 +77,6 @@ def a_commit_under_way_forgets_the_rows_passed_over_since(patch: Patch) -> None:
 @bug
 def a_call_that_went_well_after_all_counts_as_refused(patch: Patch) -> None:
     """A schedule has as many attempts as it ever was refused, not as this call was."""
-    edit(patch, handler_outcomes.RefusedResults, "leave_out", "self._settled.add(source)", "pass")
+    edit(
+        patch, handler_outcomes.RefusedResults, "drop_results", "self._settled.add(source)", "pass"
+    )

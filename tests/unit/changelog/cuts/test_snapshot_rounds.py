@@ -23,9 +23,9 @@ INPUT, BETWEEN = TopicPartition("in", 0), TopicPartition("between", 0)
 
 def attempt(*notes: SnapshotNote) -> Attempt:
     one = Attempt("a")
-    one.hear(Present("a", 0, ("0_0", "1_0"), SHAPE))
+    one.receive_answer(Present("a", 0, ("0_0", "1_0"), SHAPE))
     for note in notes:
-        one.hear(note)
+        one.receive_answer(note)
     return one
 
 
@@ -68,9 +68,9 @@ def test_tasks_are_missing_until_a_worker_has_said_that_it_has_this_very_order()
 
     assert one.absent([0, 1], 0) == []
     assert one.absent([1], 1) == ["1_0"]
-    one.hear(Present("another", 1, ("1_0",), SHAPE))
+    one.receive_answer(Present("another", 1, ("1_0",), SHAPE))
     assert one.absent([1], 1) == ["1_0"]
-    one.hear(Present("a", 1, ("1_0",), SHAPE))
+    one.receive_answer(Present("a", 1, ("1_0",), SHAPE))
     assert one.absent([1], 1) == []
 
 
@@ -106,7 +106,7 @@ def test_ends_are_void_once_the_writer_has_committed_again(committed: tuple[int,
 @pytest.mark.parametrize("offset", [4, 6])
 def test_a_cut_beside_its_marks_is_void(offset: int) -> None:
     one = marked(end=5)
-    one.hear(SnapshotNote("a", "1_0", {"between": (offset, "")}))
+    one.receive_answer(SnapshotNote("a", "1_0", {"between": (offset, "")}))
 
     with pytest.raises(VoidSnapshotError, match=f"task 1_0 cut at between-0 {offset}, not at 5"):
         one.end_level([1])
@@ -114,7 +114,7 @@ def test_a_cut_beside_its_marks_is_void(offset: int) -> None:
 
 def test_a_note_that_comes_behind_the_end_of_its_level_changes_nothing() -> None:
     one = marked(end=5)
-    one.hear(upstream(9))
+    one.receive_answer(upstream(9))
 
     assert one.notes["0_0"] == upstream(7)
 

@@ -155,12 +155,12 @@ def test_signals_are_left_alone_on_request(make: MakeApp) -> None:
     observer = app._workers.observer
     started = observer.started
 
-    def look() -> None:
+    def check() -> None:
         seen.append(signal.getsignal(signal.SIGTERM))
         started()
         app.stop()
 
-    observer.started = look  # type: ignore[method-assign]
+    observer.started = check  # type: ignore[method-assign]
     app.run(handle_signals=False)
     assert seen == [before]
 

@@ -61,7 +61,7 @@ class Served:
     def pass_seconds(self, seconds: int) -> None:
         for _ in range(seconds):
             self.clock.advance(1_000)
-            self.watch.look()
+            self.watch.check()
             self.rig.turn()
 
     def count(self, max_age_s: float | None = None) -> int:

@@ -49,7 +49,7 @@ class Looks:
         removed = []
         for _ in range(ms // step_ms):
             self.clock.advance(step_ms)
-            removed += self.rows.look()
+            removed += self.rows.check()
         return removed
 
 
@@ -61,7 +61,7 @@ def looks(tmp_path: Path) -> Iterator[Looks]:
 
 
 def test_rows_of_a_task_that_moved_away_are_removed_after_the_delay(looks: Looks) -> None:
-    looks.rows.look()
+    looks.rows.check()
     assert looks.during(DELAY_MS - 30_000) == []
     assert looks.during(30_000) == [GONE]
     assert looks.directory.tasks() == [HERE]
@@ -130,7 +130,7 @@ def test_a_task_that_is_opened_after_the_removal_has_a_directory_of_its_own(look
 def test_time_in_which_the_instance_is_no_settled_member_does_not_count(
     looks: Looks, state: str
 ) -> None:
-    looks.rows.look()
+    looks.rows.check()
     if state == "not assigned":
         looks.here = None
         looks.during(10 * DELAY_MS)

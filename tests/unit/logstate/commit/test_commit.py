@@ -70,7 +70,7 @@ def test_at_least_once_outputs_are_delivered_before_the_offsets_that_cover_them(
 def test_nothing_is_visible_before_the_commit_and_everything_after_it(rig: CommitRig) -> None:
     seen: list[tuple[int, int, bool]] = []
 
-    def look() -> None:
+    def check() -> None:
         seen.append(
             (
                 len(rig.cluster.records("out")),
@@ -80,9 +80,9 @@ def test_nothing_is_visible_before_the_commit_and_everything_after_it(rig: Commi
         )
 
     rig.process(("a", "1", 5))
-    rig.recorder.before["commit"] = look
+    rig.recorder.before["commit"] = check
     rig.commit()
-    look()
+    check()
     assert seen == [(0, 0, False), (1, 1, True)]
 
 

@@ -188,7 +188,7 @@ def test_with_a_token_an_entry_that_is_not_signed_has_no_address_and_no_tasks(
         forge(cluster, forged)
         forge(cluster, forged, signed(encode_entry(forged), "guessed", "app"))
         forge(cluster, forged, signed(encode_entry(forged), "hush", "other application"))
-    until(b, lambda: b.known.has_heard("evil"))
+    until(b, lambda: b.known.has_valid_entry("evil"))
     until(b, lambda: owner(b, "0_0") == "a")  # with its next entry
     assert "http://evil:1" not in addresses(a) | addresses(b)
     assert not heard
@@ -206,7 +206,7 @@ def test_with_a_token_a_signed_request_to_stop_is_heard_once(
     a, b = (link(cluster, name, {}, heard.append, token="hush") for name in "ab")
     a.start()
     b.start()
-    until(a, lambda: a.trouble is None and a.known.has_heard("b"))
+    until(a, lambda: a.trouble is None and a.known.has_valid_entry("b"))
     b.stop("it failed")
     patience.until(lambda: bool(heard))
     assert {entry.stops_all for entry in heard} == {"it failed"}
@@ -218,7 +218,7 @@ def test_with_a_token_a_signed_request_to_stop_is_heard_once(
     later.start()
     until(later, lambda: later.trouble is None)
     forge(cluster, InstanceEntry("b", "", 0, 50), said[0])  # written again, as it was
-    until(later, lambda: later.known.has_heard("b"))
+    until(later, lambda: later.known.has_valid_entry("b"))
     patience.until(lambda: "it was written for an earlier run" in caplog.text)
     assert not heard
     later.stop()
@@ -233,7 +233,7 @@ def test_without_a_token_one_record_of_a_stranger_stops_nobody(
     a.start()
     until(a, lambda: a.trouble is None)
     forge(cluster, InstanceEntry("evil", "http://evil:1", 9, 50, stops_all="evil"))
-    until(a, lambda: a.known.has_heard("evil"))
+    until(a, lambda: a.known.has_valid_entry("evil"))
     patience.until(lambda: "its writer is unknown" in caplog.text)
     assert not heard
     a.stop()

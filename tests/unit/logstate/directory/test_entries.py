@@ -87,7 +87,7 @@ def test_a_damaged_entry_is_none_or_can_be_used(value: bytes) -> None:
     known.heard("two", encode_entry(ENTRY), 1, 0)
     entry = decode_entry(value)
     if entry is None:
-        assert not known.has_heard("one")
+        assert not known.has_valid_entry("one")
         return
     claims = Claims("three", known).of(("@http://a:1", "0_1"), 0)
     mine = InstanceEntry("three", "http://c:1", claims["@http://a:1"], 1_000)

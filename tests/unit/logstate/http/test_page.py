@@ -102,13 +102,13 @@ def test_another_form_of_the_topology_is_refused_with_those_that_there_are(
 
 
 def test_status_has_what_every_instance_has_counted(http: httpx.Client) -> None:
-    look = lambda: http.get("/status", headers=TOKEN).json()  # noqa: E731
-    status = look()
+    check = lambda: http.get("/status", headers=TOKEN).json()  # noqa: E731
+    status = check()
     (one,) = status["instances"]
     figures = one["figures"]
     assert figures["processed"] >= sum(range(len(KEYS) + 1))
     assert figures["commits"] >= 1
     assert 0 < figures["commit_seconds"] < patience.PATIENCE_S
     assert (figures["dropped"], figures["dead_lettered"]) == (0, 0)
-    patience.until(lambda: 0 <= look()["instances"][0]["silent_ms"] < 5_000)
+    patience.until(lambda: 0 <= check()["instances"][0]["silent_ms"] < 5_000)
     assert status["task_counts"] == {"0": 4}

@@ -336,27 +336,27 @@ def test_reads_go_on_while_an_instance_comes_and_goes(tmp_path: Path) -> None:
         store = first.remote_store("counts", timeout=PATIENT)
         seen = dict.fromkeys(KEYS, 1)
 
-        def look(sent: int) -> None:
+        def check(sent: int) -> None:
             for key in KEYS:
                 count = store.get(key).value
                 assert seen[key] <= count <= sent, key
                 seen[key] = count
 
-        look(1)
+        check(1)
         with instance(cluster, tmp_path / "b", serve=SERVING) as second:
             for key in KEYS:
                 send(cluster, key)
-            look(2)
+            check(2)
             until(first, shared(first, 2))
-            look(2)
+            check(2)
             caught_up(first, cluster)
             assert {k: r.value for k, r in second.remote_store("counts").all()} == {
                 k: r.value for k, r in first.remote_store("counts").all()
             }
         for key in KEYS:
             send(cluster, key)
-        look(3)
+        check(3)
         end = {f"in-{p}": len(cluster.records("in")) for p in range(PARTITIONS)}
         assert end
         until(first, shared(first, 1))
-        look(3)
+        check(3)

@@ -17,7 +17,7 @@ from logstate.contracts.errors import ConfigError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
 from logstate.http.query_handler import MisdirectedError
-from logstate.http.remote_store import Asks, RemoteStore
+from logstate.http.remote_store import RemoteStore, SendRequest
 from logstate.queries.requests import ReadReply, ReadRequest
 from logstate.testing import FakeCluster
 from tests.patience import PATIENCE_S
@@ -93,7 +93,7 @@ def readable(app: Application) -> int:
     return len(app.store("counts", standbys=True).partitions)
 
 
-def deaf(app: Application, *hosts: str) -> Asks:
+def deaf(app: Application, *hosts: str) -> SendRequest:
     """Asks others, but for owners at these addresses."""
     presence = app._presence
     assert presence is not None

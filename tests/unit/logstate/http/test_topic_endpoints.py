@@ -188,15 +188,15 @@ def test_operators_name_the_topics_whose_counts_they_follow(http: httpx.Client) 
 
 
 def test_status_counts_the_records_of_each_topic(http: httpx.Client) -> None:
-    look = lambda: http.get("/status").json()["instances"][0]["figures"]  # noqa: E731
+    check = lambda: http.get("/status").json()["instances"][0]["figures"]  # noqa: E731
     between, letters = "digits-by-digit-repartition", 1
-    patience.until(lambda: look()["read"] == {"numbers": RECORDS, between: RECORDS - letters})
-    written = look()["written"]
+    patience.until(lambda: check()["read"] == {"numbers": RECORDS, between: RECORDS - letters})
+    written = check()["written"]
     assert written[between] == RECORDS - letters
     assert written["counted"] > 0
 
 
 def test_status_has_the_stream_time_of_each_task(http: httpx.Client) -> None:
-    look = lambda: http.get("/status").json()["instances"][0]["tasks"]  # noqa: E731
-    patience.until(lambda: look()["0_1"]["stream_time_ms"] == 1_029)
-    assert look()["0_1"]["waits_for"] == []
+    check = lambda: http.get("/status").json()["instances"][0]["tasks"]  # noqa: E731
+    patience.until(lambda: check()["0_1"]["stream_time_ms"] == 1_029)
+    assert check()["0_1"]["waits_for"] == []

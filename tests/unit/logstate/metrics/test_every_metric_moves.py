@@ -78,13 +78,13 @@ def test_each_of_them_moves_in_the_life_of_a_worker() -> None:
             on_data_loss="continue",
         )
 
-        def look(step: Step) -> None:
+        def check(step: Step) -> None:
             rig.observer.refresh(rig.observer.tasks)
             for metric, found in rig.observer.metrics.snapshot().items():
                 if any(one.get("value") or one.get("count") for one in found["series"]):
                     moved.add(metric)
 
-        rig.before = look
+        rig.before = check
         return rig.start()
 
     one = watched("one").until_running()

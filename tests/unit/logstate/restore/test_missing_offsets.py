@@ -11,7 +11,7 @@ from logstate.contracts.clients import Committed
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
-from logstate.topics.reached_stores import feeding, reached
+from logstate.topics.reached_stores import feeding_sub_topologies, reached
 from logstate.topology import Materialized, StreamsBuilder
 from tests.unit.logstate.flows import counted, passed, recounted
 from tests.unit.logstate.plans import plan_of
@@ -284,8 +284,8 @@ def test_stores_are_found_behind_topics_of_every_kind() -> None:
 
 
 def test_tasks_that_feed_no_store_of_others_record_nothing() -> None:
-    assert feeding(plan_of(counted, **{"in": 1})) == frozenset()
-    assert feeding(plan_of(twice_repartitioned, **{"in": 1})) == {0, 1}
+    assert feeding_sub_topologies(plan_of(counted, **{"in": 1})) == frozenset()
+    assert feeding_sub_topologies(plan_of(twice_repartitioned, **{"in": 1})) == {0, 1}
     brokers = cluster()
     ran(brokers, counted, Disk())
     assert [record.key() for record in brokers.records("app-cuts")] == [b"manifest"]

@@ -54,7 +54,7 @@ def waiting(cluster: FakeCluster, stage: Stage, rig: WorkerRig | None = None) ->
     return rig
 
 
-def look(rig: WorkerRig, times: int) -> None:
+def check(rig: WorkerRig, times: int) -> None:
     """So much time that it looks again, so often."""
     for _ in range(times):
         rig.clock.advance(PATIENCE_MS)
@@ -71,7 +71,7 @@ def test_a_dead_workers_transaction_is_ended_long_before_it_times_out(
     killed_before(cluster, call)
     heir = waiting(cluster, stage)
 
-    look(heir, 2)
+    check(heir, 2)
     heir.until_running("0_0")
     heir.commit()
 
@@ -113,13 +113,13 @@ def test_the_owner_before_who_lives_is_left_alone_and_the_silent_one_after_it_is
         present=frozenset({"app-dead", "app-heir"}), silent=frozenset({"app-after"})
     )
 
-    look(heir, 5)
+    check(heir, 5)
 
     assert caplog.text.count("is fenced:") == 1
     assert "app-after is fenced: restores wait for a transaction that it left open" in caplog.text
     assert heir.stages == {"0_0": Stage.ASSIGNED}
     heir.worker.control.group_view = GroupView(present=frozenset({"app-heir"}))
-    look(heir, 1)
+    check(heir, 1)
     heir.until_running("0_0")
 
 
@@ -172,7 +172,7 @@ def test_it_happens_once_and_not_before_patience_ends(cluster: FakeCluster) -> N
     heir.turn(3)
     assert heir.steps.count("committed_so_far") == 1
     assert "fence" not in heir.steps
-    look(heir, 1)
+    check(heir, 1)
     heir.until_running("0_0")
     assert heir.steps.count("fence") == 1
 
@@ -182,11 +182,11 @@ def test_brokers_that_do_not_answer_are_no_reason_to_fence_anybody(cluster: Fake
     heir = waiting(cluster, Stage.ASSIGNED)
 
     for _ in range(5):
-        look(heir, 1)
+        check(heir, 1)
         cluster.faults.add(Fault("committed_so_far", RetriableError("not now")))
-        look(heir, 1)
+        check(heir, 1)
     assert "fence" not in heir.steps
-    look(heir, 2)
+    check(heir, 2)
     assert "fence" in heir.steps
 
 
@@ -205,14 +205,14 @@ def test_a_worker_does_not_fence_itself_and_says_what_it_waits_for(
     again = WorkerRig(cluster, counted, name="heir").start()
     again.turn(5)
 
-    look(again, 8)
+    check(again, 8)
     assert (
         "task 0_0 has waited 10 s for an open transaction: app-counts-changelog-0 can be read to 2"
         " of 3. Its partitions were last committed by this worker, or by a program that left no"
         " name." in caplog.text
     )
     assert "find-hanging" not in caplog.text
-    look(again, 40)
+    check(again, 40)
     assert "kafka-transactions.sh find-hanging" in caplog.text
     assert "fence" not in again.steps
     foreign.abort()
@@ -224,7 +224,7 @@ def test_a_fence_that_fails_is_tried_again(cluster: FakeCluster) -> None:
     heir = waiting(cluster, Stage.ASSIGNED)
     cluster.faults.add(Fault("init_transactions", BrokerError("not now")))
 
-    look(heir, 3)
+    check(heir, 3)
 
     heir.until_running("0_0")
     assert heir.steps.count("fence") == 2

@@ -324,7 +324,7 @@ def test_a_consumer_that_has_nothing_to_read_has_no_logs(rig: RestoreRig) -> Non
     rig.write("a", 1)
     rig.restore(rig.task())
     assert assigned(rig) == []
-    assert not rig.restorer.must_rest
+    assert not rig.restorer.must_wait
     rig.poll()
     assert rig.recorder.arguments["restore_assign"] == [({LOG: 0},)]
     assert rig.recorder.arguments["restore_rest"] == [({},)]
@@ -337,7 +337,7 @@ def test_a_task_that_is_removed_leaves_no_log_to_the_consumer(rig: RestoreRig) -
     rig.poll()
     assert assigned(rig) == [LOG]
     rig.restorer.remove(owned)
-    assert rig.restorer.must_rest
+    assert rig.restorer.must_wait
     rig.poll()
     assert assigned(rig) == []
     rig.write("a", 2)

@@ -211,9 +211,9 @@ def test_a_punctuator_has_no_record_and_the_time_of_the_look() -> None:
     class Looker(Processor[str, str, str, str]):
         def init(self, context: ProcessorContext) -> None:
             super().init(context)
-            context.schedule(timedelta(milliseconds=10), "wall_clock", self.look)
+            context.schedule(timedelta(milliseconds=10), "wall_clock", self.check)
 
-        def look(self, now: int) -> None:
+        def check(self, now: int) -> None:
             seen.append((now, self.context.record_metadata()))
 
         def process(self, record: Record[str, str]) -> None:

@@ -73,7 +73,7 @@ def test_a_repeated_commit_ends_the_next_transaction_of_the_same_epoch() -> None
     producer.produce([record(b"a")])
     cluster.faults.add(Fault("commit", is_repeated=True))
     producer.commit()
-    assert producer.is_suspect()
+    assert producer.must_be_replaced()
     producer.begin()
     producer.produce([record(b"half of the next")])
     cluster.deliver_late_end()

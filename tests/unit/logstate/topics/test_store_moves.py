@@ -26,7 +26,7 @@ def test_a_store_and_the_topic_before_it_get_successors_of_the_new_count() -> No
 
     assert moves.counts == {"counts": (4, 6)}
     assert moves.targets == {"app-g1.counts-changelog", "app-g1.by-word-repartition"}
-    assert set(moves.given_up) == {"app-counts-changelog", "app-by-word-repartition"}
+    assert set(moves.unused_topics) == {"app-counts-changelog", "app-by-word-repartition"}
     assert moves.plan.partition_counts["app-g1.by-word-repartition"] == 6
 
 
@@ -57,7 +57,7 @@ def test_the_next_move_is_of_the_next_generation() -> None:
     again = planned(plan_of(by_word, **{"in": 3}, out=1), first, existing)
 
     assert again.targets == {"app-g2.counts-changelog", "app-g2.by-word-repartition"}
-    assert set(again.given_up) == set(existing)
+    assert set(again.unused_topics) == set(existing)
 
 
 def test_nothing_moves_where_the_counts_are_the_same() -> None:

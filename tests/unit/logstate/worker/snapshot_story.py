@@ -12,7 +12,7 @@ import random
 from collections.abc import Collection, Mapping
 
 from logstate.changelog.commit_of_task import commit_of_task
-from logstate.changelog.cuts.snapshots import Ground, snapshot
+from logstate.changelog.cuts.snapshots import SnapshotClients, snapshot
 from logstate.contracts.clients import Committed, Polled
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
@@ -72,7 +72,7 @@ class SnapshotStory:
     def taken(self, timeout_s: float = 60.0) -> dict[str, SnapshotNote]:
         """A snapshot; raises SnapshotError where none succeeds."""
         admin, consumer = self.cluster.admin(), self.cluster.log_consumer()
-        ground = Ground(
+        clients = SnapshotClients(
             APPLICATION,
             admin,
             self,  # type: ignore[arg-type]  # its poll has the world go on
@@ -81,9 +81,9 @@ class SnapshotStory:
             self.cluster.clock,
             lambda _: self.something(),
         )
-        consumer.assign(admin.end_offsets([ground.partition]))
+        consumer.assign(admin.end_offsets([clients.partition]))
         self._consumer = consumer
-        return snapshot(ground, timeout_s)
+        return snapshot(clients, timeout_s)
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         """Whoever takes the snapshot waits."""

@@ -13,34 +13,34 @@ from tests.unit.logstate.worker.worker_rig import WorkerRig, cluster_of
 
 
 def test_a_tenth_of_a_thousand_records_is_told() -> None:
-    assert LateRecordRate().look(0, 1_000, 100) == (1_000, 100)
-    assert LateRecordRate().look(0, 1_000, 99) is None
+    assert LateRecordRate().check(0, 1_000, 100) == (1_000, 100)
+    assert LateRecordRate().check(0, 1_000, 99) is None
 
 
 def test_a_quiet_topic_is_judged_every_ten_seconds() -> None:
     share = LateRecordRate()
-    assert share.look(0, 20, 10) is None
-    assert share.look(9_999, 40, 20) is None
-    assert share.look(10_000, 40, 20) == (40, 20)
+    assert share.check(0, 20, 10) is None
+    assert share.check(9_999, 40, 20) is None
+    assert share.check(10_000, 40, 20) == (40, 20)
 
 
 def test_a_few_stragglers_are_no_news() -> None:
     share = LateRecordRate()
-    share.look(0, 0, 0)
-    assert share.look(10_000, 9, 9) is None
+    share.check(0, 0, 0)
+    assert share.check(10_000, 9, 9) is None
 
 
 def test_what_was_in_time_before_does_not_hide_what_is_late_now() -> None:
     share = LateRecordRate()
-    assert share.look(0, 1_000_000, 0) is None
-    assert share.look(200, 1_001_000, 900) == (1_000, 900)
+    assert share.check(0, 1_000_000, 0) is None
+    assert share.check(200, 1_001_000, 900) == (1_000, 900)
 
 
 def test_it_is_said_again_after_a_while_only() -> None:
     share = LateRecordRate()
-    assert share.look(0, 1_000, 500) is not None
-    assert share.look(TELL_INTERVAL_MS - 1, 2_000, 1_000) is None
-    assert share.look(TELL_INTERVAL_MS, 3_000, 1_500) == (1_000, 500)
+    assert share.check(0, 1_000, 500) is not None
+    assert share.check(TELL_INTERVAL_MS - 1, 2_000, 1_000) is None
+    assert share.check(TELL_INTERVAL_MS, 3_000, 1_500) == (1_000, 500)
 
 
 def test_the_line_names_the_repartition_topic_and_the_page() -> None:

@@ -108,7 +108,7 @@ def test_the_rest_between_failures_in_a_row_grows_up_to_a_limit() -> None:
     found, now_ms, rests = limits(), 0, []
     for _ in range(12):
         found.note(now_ms, AbortableError("no"))
-        rests.append(next(ms for ms in range(0, 10_001, 50) if not found.must_rest(now_ms + ms)))
+        rests.append(next(ms for ms in range(0, 10_001, 50) if not found.must_wait(now_ms + ms)))
         now_ms += rests[-1]
     assert rests == [0, 0, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000, 5_000]
 
@@ -117,14 +117,14 @@ def test_a_commit_in_between_ends_the_row() -> None:
     found = limits()
     for commits in range(20):
         found.note(0, AbortableError("no"), commits=commits)
-        assert not found.must_rest(0)
+        assert not found.must_wait(0)
 
 
 def test_a_failure_long_after_the_last_one_begins_a_row() -> None:
     found = limits()
     for now_ms in range(0, 20 * 60_001, 60_001):
         found.note(now_ms, AbortableError("no"))
-        assert not found.must_rest(now_ms)
+        assert not found.must_wait(now_ms)
 
 
 def test_failures_in_a_row_are_told_as_an_error_once_a_minute(

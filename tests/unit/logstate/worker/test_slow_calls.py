@@ -30,14 +30,14 @@ def where() -> ActiveCall:
 
 def test_a_call_is_told_at_half_of_the_transaction_time_out_then_at_each_doubling() -> None:
     slow = SlowCalls(*DEFAULTS)
-    told = [s for s in range(101) if slow.looked(s * 1_000, HERE, where) is not None]
+    told = [s for s in range(101) if slow.note_position(s * 1_000, HERE, where) is not None]
     assert told == [5, 10, 20, 40, 80]
 
 
 def test_it_says_what_stands_where_for_how_long_and_what_to_do() -> None:
     slow = SlowCalls(*DEFAULTS)
-    slow.looked(0, HERE, where)
-    note = slow.looked(31_000, HERE, where)
+    slow.note_position(0, HERE, where)
+    note = slow.note_position(31_000, HERE, where)
     assert note is not None
     assert note.level == logging.WARNING
     assert "a call has been running for 31 s: ask at app.py:12, node 'enrich'" in note.text
@@ -50,27 +50,27 @@ def test_it_says_what_stands_where_for_how_long_and_what_to_do() -> None:
 def test_records_that_follow_each_other_are_no_slow_call() -> None:
     slow = SlowCalls(*DEFAULTS)
     for second in range(100):
-        assert slow.looked(second * 1_000, HERE._replace(offset=second), where) is None
+        assert slow.note_position(second * 1_000, HERE._replace(offset=second), where) is None
 
 
 def test_a_record_that_is_replayed_begins_anew() -> None:
     slow = SlowCalls(*DEFAULTS)
     for second in range(100):
-        assert slow.looked(second * 1_000, HERE._replace(turn=second), where) is None
+        assert slow.note_position(second * 1_000, HERE._replace(turn=second), where) is None
 
 
 def test_an_idle_worker_is_in_no_call() -> None:
     slow = SlowCalls(*DEFAULTS)
     for second in range(0, 100, 3):
-        slow.looked(second * 1_000, HERE, where)
-        assert slow.looked((second + 1) * 1_000, None, where) is None
+        slow.note_position(second * 1_000, HERE, where)
+        assert slow.note_position((second + 1) * 1_000, None, where) is None
 
 
 def test_a_schedule_is_told_as_one() -> None:
     slow = SlowCalls(*DEFAULTS)
     place = HERE._replace(topic=None, offset=-1)
-    slow.looked(0, place, where)
-    note = slow.looked(6_000, place, where)
+    slow.note_position(0, place, where)
+    note = slow.note_position(6_000, place, where)
     assert note is not None
     assert "by a schedule of task 0_0" in note.text
 
@@ -80,9 +80,9 @@ def test_a_schedule_is_told_as_one() -> None:
 
 def test_a_failure_right_after_a_slow_turn_is_blamed_on_the_call() -> None:
     slow = SlowCalls(*DEFAULTS)
-    slow.looked(0, HERE, where)
-    slow.looked(6_000, HERE, where)
-    slow.took(HERE.turn, 0, 12_000)
+    slow.note_position(0, HERE, where)
+    slow.note_position(6_000, HERE, where)
+    slow.note_duration(HERE.turn, 0, 12_000)
     assert "busy for 12 s with one or a few calls: ask at app.py:12" in slow.blame(12_100)
     assert "The brokers work" in slow.blame(12_100)
     assert slow.blame(60_000) == ""
@@ -90,22 +90,22 @@ def test_a_failure_right_after_a_slow_turn_is_blamed_on_the_call() -> None:
 
 def test_a_failure_without_a_slow_turn_is_blamed_on_nothing() -> None:
     slow = SlowCalls(*DEFAULTS)
-    slow.took(1, 0, 400)
+    slow.note_duration(1, 0, 400)
     assert slow.blame(500) == ""
 
 
 def test_a_slow_turn_that_nobody_looked_at_is_blamed_without_a_name() -> None:
     slow = SlowCalls(*DEFAULTS)
-    slow.took(1, 0, 12_000)
+    slow.note_duration(1, 0, 12_000)
     assert "the functions that were called for the last records" in slow.blame(12_000)
 
 
 def test_a_worker_is_careful_for_a_while_after_a_slow_turn() -> None:
     slow = SlowCalls(*DEFAULTS)
-    assert not slow.is_careful(0)
-    slow.took(1, 0, 12_000)
-    assert slow.is_careful(300_000)
-    assert not slow.is_careful(700_000)
+    assert not slow.was_slow_recently(0)
+    slow.note_duration(1, 0, 12_000)
+    assert slow.was_slow_recently(300_000)
+    assert not slow.was_slow_recently(700_000)
 
 
 # --- in a worker ----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_call_that_hangs_is_told_to_whoever_asks_whether_it_lives(slow: Slow) 
     def ask(value: str) -> str:
         for _ in range(302):
             slow.watch.look_at_worker()
-            hanging.append(calls.hanging(clock.monotonic_ms()))
+            hanging.append(calls.stuck_call(clock.monotonic_ms()))
             clock.advance(1_000)
         return value
 
@@ -202,9 +202,9 @@ def test_a_call_that_hangs_is_told_to_whoever_asks_whether_it_lives(slow: Slow) 
     assert hanging[299] is None
     assert hanging[301] is not None
     assert "a call has been running for 301 s: " in hanging[301]
-    assert calls.hanging(clock.monotonic_ms()) is not None  # until the next look
+    assert calls.stuck_call(clock.monotonic_ms()) is not None  # until the next look
     slow.watch.look_at_worker()
-    assert calls.hanging(clock.monotonic_ms()) is None
+    assert calls.stuck_call(clock.monotonic_ms()) is None
 
 
 def test_the_failure_that_a_slow_call_brings_about_names_it_and_not_the_brokers(

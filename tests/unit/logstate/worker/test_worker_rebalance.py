@@ -331,11 +331,11 @@ def test_who_ends_leaves_the_group_before_it_closes_its_stores() -> None:
     rig = WorkerRig(cluster_of(), counted).start().until_running()
     left: list[tuple[int, list[str]]] = []
 
-    def look(step: Step) -> None:
+    def check(step: Step) -> None:
         if step.name == "close_consumer":
             left.append((len(rig.worker._tasks), list(rig.stages)))
 
-    rig.before = look
+    rig.before = check
     rig.stop()
     assert left == [(2, [])]
     assert not len(rig.worker._tasks)
@@ -373,4 +373,4 @@ def test_a_restore_that_goes_to_another_member_leaves_no_log_behind(cluster: Fak
     together(first, heir, until=lambda: "0_1" in heir.stages and first.stages)
     first.until_running("0_0").turn(2)
     assert "restore_rest" in first.steps[first.steps.index("subscribe") :]
-    assert not first.worker._restorer.must_rest
+    assert not first.worker._restorer.must_wait

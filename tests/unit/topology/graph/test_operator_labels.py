@@ -165,8 +165,8 @@ def test_a_long_call_is_logged_with_the_label_of_its_operator() -> None:
     slow = SlowCalls(1_000, 1_000, {"KSTREAM-PEEK-0000000001": "peek of 'orders'"})
     place = ProcessedRecord(1, "0_0", "orders", 0, 7)
     call = ActiveCall("KSTREAM-PEEK-0000000001", "ask at app.py:12", "")
-    slow.looked(0.0, place, lambda: call)
-    note = slow.looked(900.0, place, lambda: call)
+    slow.note_position(0.0, place, lambda: call)
+    note = slow.note_position(900.0, place, lambda: call)
     assert note is not None
     assert "node 'KSTREAM-PEEK-0000000001' (peek of 'orders'), for topic 'orders'" in note.text
 

@@ -102,12 +102,12 @@ def test_what_never_changes_is_told_to_every_thread() -> None:
     failed: list[Exception] = []
     seen: list[object] = []
 
-    def look(context: ProcessorContext) -> None:
+    def check(context: ProcessorContext) -> None:
         seen.extend([context.application_id, str(context.task_id), context.partition])
         seen.append(context.current_system_time_ms())
         context.metrics.counter("seen_total", "Seen.").add(1)
 
-    with TopologyTestDriver(topology_of(calling(look, failed))) as driver:
+    with TopologyTestDriver(topology_of(calling(check, failed))) as driver:
         driver.pipe("in", "k", "call")
     assert (seen, failed) == (["app", "0_0", 0, 0], [])
 
