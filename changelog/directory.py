@@ -99,8 +99,8 @@ class StateDirectory:
         try:
             _write_marker(self.path, {"application_id": application_id})
             self.instance_id = self._read_or_make_id()
-            self._hold(self._id_path)
-            self._sweep()
+            self._lock_and_keep(self._id_path)
+            self._delete_leftovers()
         except BaseException:
             self.close()
             raise
@@ -139,13 +139,13 @@ class StateDirectory:
             *((self.path / str(task), self._task_places.get(task)) for task in open_tasks),
         ]:
             if place is not None and _place(path) != place:
-                raise StateDirectoryError(_gone(path))
+                raise StateDirectoryError(_describe_removed(path))
         for path, file in list(self._held.items()):
             held = os.fstat(file)
             if _place(path) != (held.st_dev, held.st_ino):
                 del self._held[path]
                 try:
-                    self._hold(path)
+                    self._lock_and_keep(path)
                     self._describe(path)
                 finally:
                     os.close(file)
@@ -252,7 +252,7 @@ class StateDirectory:
     # ------------------------------------------------------------------ lock and identity
 
     def _lock(self) -> None:
-        self._hold(self._lock_path)
+        self._lock_and_keep(self._lock_path)
         _open_directories.add(self)
         self._describe(self._lock_path)
 
@@ -268,7 +268,7 @@ class StateDirectory:
     def _id_path(self) -> Path:
         return self.path / f"instance-{self.slot}.id"
 
-    def _hold(self, path: Path) -> None:
+    def _lock_and_keep(self, path: Path) -> None:
         self._held[path] = self._locked(path, str(self.slot))
 
     def _describe(self, path: Path) -> None:
@@ -309,7 +309,7 @@ class StateDirectory:
         _replace(path, made)
         return made
 
-    def _sweep(self) -> None:
+    def _delete_leftovers(self) -> None:
         """Finish what a crash left half deleted; another slot may do the same at this moment."""
         for entry in self.path.glob(f"{_DOOMED_PREFIX}*"):
             shutil.rmtree(entry, ignore_errors=True)
@@ -383,7 +383,7 @@ def _place(path: Path) -> _Place | None:
     return found.st_dev, found.st_ino
 
 
-def _gone(path: Path) -> str:
+def _describe_removed(path: Path) -> str:
     what = "deleted" if _place(path) is None else "deleted and made again, or replaced,"
     return (
         f"{path} was {what} while the application uses it: its open files have no directory entry"

@@ -56,11 +56,11 @@ def row_maker(spec: StoreSpec) -> RowMaker | None:
         return None
     row_format = kind.row_format(spec)
     if row_format is PLAIN_ROW:
-        return _plain
+        return _rows_without_times
     return _timestamped if row_format is TIMESTAMPED_ROW else partial(_encoded, row_format)
 
 
-def _plain(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
+def _rows_without_times(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
     return {prefix + record.key(): record.value() for record in records}
 
 

@@ -39,7 +39,7 @@ def discard_incompatible_rows(
         stored = meta.fingerprints.get(spec.name)
         if stored is None and spec.name in meta.numbers:
             stored = msgspec.json.encode(fingerprint_before_any(spec), order="deterministic")
-        if stored is not None and stored != declared and not _fits(spec, stored, declared):
+        if stored is not None and stored != declared and not _is_compatible(spec, stored, declared):
             prefix = prefix_of(meta.number_of(spec.name))
             incompatible.append((prefix, end_of_prefix(prefix)))
             kept = (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets, meta.begins)
@@ -50,7 +50,7 @@ def discard_incompatible_rows(
         backend.write(meta.row(), incompatible)
 
 
-def _fits(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
+def _is_compatible(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
     before = msgspec.json.decode(stored)
     if before["in_memory"] and spec.in_memory:
         return True  # none were kept

@@ -160,13 +160,13 @@ a manifest, and compares nothing
     try:
         found = msgspec.json.decode(value)
     except UNDECODABLE as error:
-        raise _damaged(_where(application_id), error) from error
+        raise _damaged(_topic_text(application_id), error) from error
     return checked_manifest(found, application_id)
 
 
 def checked_manifest(found: Any, application_id: str = "") -> dict[str, Any]:
     """Check plain data that was decoded elsewhere; raises as :func:`decode_manifest`."""
-    where = _where(application_id)
+    where = _topic_text(application_id)
     try:
         _check(found)
     except UNDECODABLE as error:
@@ -198,18 +198,19 @@ def changelog_named(value: bytes, store: str, application_id: str) -> str | None
     try:
         found = msgspec.json.decode(value, type=_Changelogs).stores.get(store)
     except UNDECODABLE as error:
-        raise _damaged(_where(application_id), error) from error
+        raise _damaged(_topic_text(application_id), error) from error
     topic = None if found is None else found.changelog_topic
     if topic is not None and not is_own_topic(application_id, topic):
         raise RestoreError(
-            f"the manifest in {_where(application_id)} names {topic!r} as the changelog of store"
+            f"the manifest in {_topic_text(application_id)} names {topic!r} as the changelog of"
+            " store"
             f" {store!r}, and application {application_id!r} does not create topics of such a name."
             " Another program wrote the manifest, or it was changed"
         )
     return topic
 
 
-def _where(application_id: str) -> str:
+def _topic_text(application_id: str) -> str:
     return repr(cuts_topic(application_id)) if application_id else "the cuts topic"
 
 

@@ -45,7 +45,7 @@ def use(make: Callable[[], Path]) -> TaskLock:
     """
     while True:
         path = make()
-        file = _opened(path)
+        file = _open_file(path)
         if file is None:
             continue
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -57,7 +57,7 @@ def use(make: Callable[[], Path]) -> TaskLock:
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[bool]:
     """Whether the directory is unused; if so, it stays unused until the end of the block."""
-    file = _opened(path)
+    file = _open_file(path)
     if file is None:
         yield False
         return
@@ -67,7 +67,7 @@ def exclusive_lock(path: Path) -> Iterator[bool]:
         os.close(file)
 
 
-def _opened(path: Path) -> int | None:
+def _open_file(path: Path) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -139,13 +139,13 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         self, lower: bytes, upper: bytes | None, *, reverse: bool = False
     ) -> Iterator[bytes]:
         """Keys in ``[lower, upper)``, ascending or descending; upper None = to the end."""
-        return iter([*self._ordered(lower, upper, reverse=reverse)])
+        return iter([*self._keys_between(lower, upper, reverse=reverse)])
 
     def pairs_between(
         self, lower: bytes, upper: bytes | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, V]]:
         """Keys of the range with their values, all as of this call."""
-        pairs = ((key, self[key]) for key in self._ordered(lower, upper, reverse=reverse))
+        pairs = ((key, self[key]) for key in self._keys_between(lower, upper, reverse=reverse))
         first = list(islice(pairs, _READ_AHEAD))
         if len(first) < _READ_AHEAD:
             return iter(first)
@@ -155,7 +155,7 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         self._walks.append(ref(walk))
         return chain(first, chain.from_iterable(walk.portions()))
 
-    def _ordered(self, lower: bytes, upper: bytes | None, *, reverse: bool) -> Iterable[bytes]:
+    def _keys_between(self, lower: bytes, upper: bytes | None, *, reverse: bool) -> Iterable[bytes]:
         if self._index is None and len(self) <= _SORTED_EACH_TIME_MAX:
             found = [key for key in self if key >= lower and (upper is None or key < upper)]
             found.sort(reverse=reverse)

@@ -180,7 +180,7 @@ class RocksBackend:
         _is_used.set()
         options = _options(self._memory, config)
         try:
-            self._database: Any = _opened(self.path, options)
+            self._database: Any = _open_database(self.path, options)
             self._database.set_options(_CHANGED_AT_RUN_TIME)
         except Exception as error:
             raise explained(error, self.path, "open") from error
@@ -324,7 +324,7 @@ class RocksBackend:
         self._get = self._database.get
 
 
-def _opened(path: Path, options: Any) -> Any:
+def _open_database(path: Path, options: Any) -> Any:
     """The database; its lock may still be with one of this process that waits to be collected."""
     for is_last in (False, True):
         try:

@@ -149,10 +149,10 @@ def rows_of(
         return iter(rows)
     if watch is not None:
         watch()
-    return chain(rows, _rest(cursor))
+    return chain(rows, _remaining_rows(cursor))
 
 
-def _rest(cursor: RowCursor) -> Iterator[tuple[bytes, bytes]]:
+def _remaining_rows(cursor: RowCursor) -> Iterator[tuple[bytes, bytes]]:
     while rows := cursor.take(_BATCH_ROWS):
         yield from rows
         if len(rows) < _BATCH_ROWS:

@@ -26,10 +26,11 @@ def too_few_files(what: str, error: object) -> str:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (
-        f"{what}: this process may have {_shown(soft)} files open{_used()}, and needs more"
+        f"{what}: this process may have {_limit_text(soft)} files open{_open_files()}, and needs"
+        " more"
         f" ({error}). Nothing is damaged, and nothing need be deleted. A task takes about 20 files,"
         f" up to {FILES_OF_A_TASK} with many rows, and each broker a socket or more. Raise the"
-        f" limit: `ulimit -n 65536` before the start (allowed now: {_shown(hard)}),"
+        f" limit: `ulimit -n 65536` before the start (allowed now: {_limit_text(hard)}),"
         " LimitNOFILE= of a systemd unit, --ulimit nofile= of Docker; or spread the tasks over more"
         " instances."
     )
@@ -40,11 +41,11 @@ def is_too_few_files(text: str) -> bool:
     return "Too many open files" in text or "Too many files open" in text
 
 
-def _shown(limit: int) -> str:
+def _limit_text(limit: int) -> str:
     return "any number of" if limit == resource.RLIM_INFINITY else str(limit)
 
 
-def _used() -> str:
+def _open_files() -> str:
     try:
         return f" and has {len(list(Path('/proc/self/fd').iterdir()))}"
     except OSError:

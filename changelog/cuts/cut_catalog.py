@@ -81,7 +81,7 @@ class CutCatalog:
         self._check_free(name, self.topics_of(name))
         claim = self._claim(name)
         if claim is None:
-            raise self._taken(name)
+            raise self._name_in_use(name)
         making = IncompleteCut(self, claim)
         try:
             # Another maker may have completed one since, or begun one without a claim (older code).
@@ -131,7 +131,7 @@ class CutCatalog:
                 self.release(Claim(name, topic, found.topic_id))
             gone = self._removed(name)
         if gone is None:
-            raise self._taken(name)
+            raise self._name_in_use(name)
         late = self.cuts().get(name)
         if late is not None and set(ids_of(late).values()) <= gone:
             self.write(name, None)  # its maker had checked its claim just before
@@ -200,9 +200,9 @@ class CutCatalog:
         if (error := self.damaged().get(name)) is not None:
             raise error
         if topics:
-            raise self._taken(name)
+            raise self._name_in_use(name)
 
-    def _taken(self, name: str) -> ConfigError:
+    def _name_in_use(self, name: str) -> ConfigError:
         return ConfigError(
             f"the cut {name!r} of {self.application!r} is being made by another process, or its"
             " maker died. If it is being made, `logstate cut list` shows it once it is complete;"

@@ -98,7 +98,7 @@ def create_cut(
     _check_wanted(stores, keep, across_repartitions)
     config = {**(kafka or {}), "bootstrap.servers": bootstrap}
     manifest, _ = read_manifest(config, application)
-    wanted = _wanted(application, manifest, stores)
+    wanted = _changelogs_of(application, manifest, stores)
 
     cluster = _cluster(config)
     # Without a repartition topic nothing is in flight.
@@ -246,7 +246,7 @@ def _check_wanted(stores: object, keep: object, timeout: object) -> None:
     )
 
 
-def _wanted(
+def _changelogs_of(
     application: str, manifest: Mapping[str, Any], stores: Collection[str] | None
 ) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Return changelog to the requested stores that are in it."""

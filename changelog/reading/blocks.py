@@ -90,8 +90,10 @@ def block_of(
         headers = pa.array([_pairs(one) for one in map(_headers_of, records)], HEADERS)
     return Block(
         log,
-        pa.array(_framed(records, key_of, frames.key), pa.binary(), size=len(records)),
-        pa.array(_framed(records, _value_of, frames.value), pa.binary(), size=len(records)),
+        pa.array(_with_header_bytes(records, key_of, frames.key), pa.binary(), size=len(records)),
+        pa.array(
+            _with_header_bytes(records, _value_of, frames.value), pa.binary(), size=len(records)
+        ),
         pa.array(map(offset_of, records), pa.int64(), size=len(records)),
         # A log keeps time 0 as -1: the client library takes a 0 to mean "now" when it writes.
         pc.max_element_wise(times, 0),
@@ -99,7 +101,7 @@ def block_of(
     )
 
 
-def _framed(
+def _with_header_bytes(
     records: Sequence[FetchedRecord], part_of: Callable[[Any], Any], header: str | None
 ) -> Iterator[bytes | None]:
     parts = map(part_of, records)

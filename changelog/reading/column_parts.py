@@ -90,7 +90,7 @@ def struct_part(
             raise ValueError(f"{as_written(value)} is not a record")
         whole = {**defaults, **value}
         for name, change in shapes:
-            whole[name] = _within(name, change, whole.get(name))
+            whole[name] = _with_part_name(name, change, whole.get(name))
         return whole
 
     return Part(
@@ -111,7 +111,7 @@ def list_part(item: Part) -> Part:
             return None
         if not isinstance(value, list | tuple):
             raise ValueError(f"{as_written(value)} is not a list")
-        return [_within(n, change, each) for n, each in enumerate(value)]
+        return [_with_part_name(n, change, each) for n, each in enumerate(value)]
 
     arrow = pa.list_(pa.field("element", item.arrow))
     return Part(arrow, shape if change else None, item=item)
@@ -126,7 +126,7 @@ def map_part(item: Part) -> Part:
             return None
         if not isinstance(value, Mapping):
             raise ValueError(f"{as_written(value)} is not a map")
-        return [(name, _within(name, change, each)) for name, each in value.items()]
+        return [(name, _with_part_name(name, change, each)) for name, each in value.items()]
 
     return Part(pa.map_(pa.string(), item.arrow), shape, item=item)
 
@@ -139,7 +139,7 @@ class PartError(ValueError):
         self.path, self.why = path, why
 
 
-def _within(place: object, change: Shape, value: Any) -> Any:
+def _with_part_name(place: object, change: Shape, value: Any) -> Any:
     try:
         return change(value)
     except PartError as error:

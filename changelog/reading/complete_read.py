@@ -157,7 +157,7 @@ class CompleteRead:
             bounds = self._log.bounds()
             # The last record of a log is in its active segment, which is never cleaned.
             is_newest = bounds.end <= self._cut.end + 1
-            ahead = _Ahead(latest)
+            ahead = _RecordsAfterCut(latest)
             if not is_newest:
                 for records in self._log.records(self._cut.end, bounds.stable_end):
                     ahead.add(records)
@@ -245,7 +245,7 @@ class CompleteRead:
         )
 
 
-class _Ahead:
+class _RecordsAfterCut:
     """The records after the cut that show whether records before it may be missing."""
 
     def __init__(self, latest: LatestRecords) -> None:

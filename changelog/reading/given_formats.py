@@ -47,14 +47,14 @@ def _description(
     side: str, form: str | None, schema: str | None, options: SourceOptions
 ) -> dict[str, Any]:
     if schema is None:
-        return _given(form)
+        return _format_description(form)
     form = form or "json"
     if form not in _SCHEMA_FORMATS:
         raise ConfigError(
             f'{side}Schema is given and {side}Format is "{form}", which has none; those that have '
             f"one are {', '.join(_SCHEMA_FORMATS)}"
         )
-    found = _given(form) | {"schema": _schema(side, form, schema)}
+    found = _format_description(form) | {"schema": _schema(side, form, schema)}
     is_framed = form == "json_schema" or (form == "avro" and bool(options.registry))
     if is_framed and options.application is None:  # others wrote it
         found["frame_header"] = _FRAME_HEADERS[side]
@@ -63,7 +63,7 @@ def _description(
     return found
 
 
-def _given(form: str | None) -> dict[str, Any]:
+def _format_description(form: str | None) -> dict[str, Any]:
     return {"format": form, "is_given": True} if form == "json" else {"format": form}
 
 

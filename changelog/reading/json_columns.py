@@ -41,8 +41,8 @@ def json_columns(part: Part) -> Callable[[pa.Array], pa.Array]:
     def fill(data: pa.Array) -> pa.Array:
         documents = data.to_pylist()
         if data.null_count:
-            return _fill(part, [None if one is None else decode(one) for one in documents])
-        return _fill(part, list(map(decode, documents)))
+            return _array_of(part, [None if one is None else decode(one) for one in documents])
+        return _array_of(part, list(map(decode, documents)))
 
     return fill
 
@@ -73,7 +73,7 @@ def _default(value: Any, kind: Any) -> Any:
     return msgspec.field(default_factory=lambda: value)  # read and never changed
 
 
-def _fill(part: Part, values: Sequence[Any]) -> pa.Array:
+def _array_of(part: Part, values: Sequence[Any]) -> pa.Array:
     if part.fields is not None:
         return _structs(part, part.fields, values)
     if part.item is not None:
@@ -91,23 +91,23 @@ def _structs(part: Part, fields: Any, values: Sequence[Any]) -> pa.Array:
     for n, each in enumerate(fields.values()):
         read = attrgetter(f"f{n}")
         if mask is None:
-            columns.append(_fill(each, list(map(read, values))))
+            columns.append(_array_of(each, list(map(read, values))))
         else:
-            columns.append(_fill(each, [None if v is None else read(v) for v in values]))
+            columns.append(_array_of(each, [None if v is None else read(v) for v in values]))
     names = [part.arrow.field(n) for n in range(part.arrow.num_fields)]
     return pa.StructArray.from_arrays(columns, fields=names, mask=mask)
 
 
 def _lists(part: Part, item: Part, values: Sequence[Any]) -> pa.Array:
     whole = [value or () for value in values]
-    items = _fill(item, list(chain.from_iterable(whole)))
+    items = _array_of(item, list(chain.from_iterable(whole)))
     return pa.ListArray.from_arrays(_offsets(values, whole), items, type=part.arrow)
 
 
 def _maps(part: Part, item: Part, values: Sequence[Any]) -> pa.Array:
     whole: list[dict[str, Any]] = [value or {} for value in values]
     keys = pa.array(chain.from_iterable(whole), STRING)
-    items = _fill(item, list(chain.from_iterable(value.values() for value in whole)))
+    items = _array_of(item, list(chain.from_iterable(value.values() for value in whole)))
     return pa.MapArray.from_arrays(_offsets(values, whole), keys, items, type=part.arrow)
 
 

@@ -32,7 +32,7 @@ _LOWEST, _BEYOND = -(2**63), 2**63
 _EXACT: Final = 2**53
 
 
-def _of(kind: str, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _unless_null(kind: str, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Apply ``take`` unless the value is null. It returns None for a value of another kind."""
 
     def shape(value: Any) -> Any:
@@ -92,21 +92,23 @@ def _bytes(value: Any) -> bytes | None:
 
 #: by the names that JSON schemas have for them
 SCALARS: Final = {
-    "integer": Part(LONG, _of("whole number of 64 bits", _whole_number), native=int),
-    "number": Part(DOUBLE, _of("number", _number), native=float),
-    "string": Part(STRING, _of("text", lambda v: v if isinstance(v, str) else None), native=str),
+    "integer": Part(LONG, _unless_null("whole number of 64 bits", _whole_number), native=int),
+    "number": Part(DOUBLE, _unless_null("number", _number), native=float),
+    "string": Part(
+        STRING, _unless_null("text", lambda v: v if isinstance(v, str) else None), native=str
+    ),
     "boolean": Part(
-        BOOLEAN, _of("boolean", lambda v: v if isinstance(v, bool) else None), native=bool
+        BOOLEAN, _unless_null("boolean", lambda v: v if isinstance(v, bool) else None), native=bool
     ),
 }
 
 #: texts that stand for something else, by their format. Spark has no type for a UUID, nor for a
 #: time of day or a duration that could hold all of Python's, so these stay text
 TEXTS: Final = {
-    "date-time": Part(TIMESTAMP, _of("point in time", _instant), native=datetime),
-    "date": Part(DATE, _of("date", _day)),
-    "decimal": Part(DECIMAL, _of("decimal number", _decimal), native=Decimal),
-    "base64": Part(BINARY, _of("text in base64", _bytes)),
+    "date-time": Part(TIMESTAMP, _unless_null("point in time", _instant), native=datetime),
+    "date": Part(DATE, _unless_null("date", _day)),
+    "decimal": Part(DECIMAL, _unless_null("decimal number", _decimal), native=Decimal),
+    "base64": Part(BINARY, _unless_null("text in base64", _bytes)),
 }
 
 

@@ -84,8 +84,8 @@ class LatestRecords:
     @property
     def first_repeated(self) -> int | None:
         """The first record that a later one of its key replaces; None if there is none."""
-        self._settle()
-        self._sweep()
+        self._keep_newest()
+        self._remove_superseded()
         return None if self._first_repeated == _NEVER else self._first_repeated
 
     @property
@@ -95,14 +95,14 @@ class LatestRecords:
 
     def found_all_keys(self) -> bool:
         """Whether each requested key has a record. For windows their number is unknown."""
-        self._settle()
+        self._keep_newest()
         wanted = self._keys
         return wanted is not None and not self._table.has_windows and wanted <= self._newest.keys()
 
     def live_rows(self) -> int:
         """Return the number of rows: keys whose newest record is not a tombstone."""
-        self._settle()
-        self._sweep()
+        self._keep_newest()
+        self._remove_superseded()
         return sum(block.rows - block.values.null_count for block in self._blocks)
 
     def add(self, records: list[FetchedRecord]) -> None:
@@ -110,13 +110,13 @@ class LatestRecords:
         self._hole.add(records)
         self.records_total += len(records)
         late = self._late_versions(records)  # of all keys: each moves the clock of the store
-        records = self._wanted(records)
+        records = self._records_of_keys(records)
         if self._table.is_versioned:
             self._note_keys(records)
             records = [record for record in records if record.offset() not in late]
         self._waiting += records
         if len(self._waiting) >= _WAITING:
-            self._settle()
+            self._keep_newest()
 
     def reach(self, offset: int) -> None:
         """Note that the position is ``offset`` now."""
@@ -129,20 +129,20 @@ class LatestRecords:
 
     def offsets_before(self, ahead: list[FetchedRecord]) -> Iterator[int | None]:
         """Yield for each requested record after the cut the offset of its key before the cut."""
-        self._settle()
+        self._keep_newest()
         seen = self._offsets if self._table.is_versioned else self._newest
-        return map(seen.get, map(key_of, self._wanted(ahead)))
+        return map(seen.get, map(key_of, self._records_of_keys(ahead)))
 
     def blocks(self) -> Iterator[Block]:
         """The newest record of each row in offset order, tombstones included. Ends the search."""
-        self._settle()
-        self._sweep()
+        self._keep_newest()
+        self._remove_superseded()
         self._newest.clear()
         while self._blocks:
             yield self._blocks.pop(0)
-            self._release()
+            self._delete_files()
 
-    def _wanted(self, records: list[FetchedRecord]) -> list[FetchedRecord]:
+    def _records_of_keys(self, records: list[FetchedRecord]) -> list[FetchedRecord]:
         wanted = self._keys
         if wanted is None:
             return records
@@ -170,7 +170,7 @@ class LatestRecords:
             self._first_repeated = min(self._first_repeated, self._offsets.get(key, _NEVER))
             self._offsets[key] = record.offset()  # type: ignore[assignment]
 
-    def _settle(self) -> None:
+    def _keep_newest(self) -> None:
         """Keep the newest of each row among the records that wait."""
         records, self._waiting = self._waiting, []
         if not records:
@@ -187,7 +187,7 @@ class LatestRecords:
         block = block_of(self._log, records, with_headers=self._with_headers, frames=frames)
         self._keep([block])
         if self._rows > 2 * len(self._newest) + _WAITING:
-            self._sweep()
+            self._remove_superseded()
 
     def _identities(self, records: list[FetchedRecord]) -> Iterable[Hashable]:
         """Return the identities of the records' rows."""
@@ -211,13 +211,13 @@ class LatestRecords:
             self._files.append(moved)
             self._blocks[self._moved :] = moved.blocks
             self._moved, self._bytes_in_memory = len(self._blocks), 0
-            self._release()
+            self._delete_files()
 
-    def _release(self) -> None:
+    def _delete_files(self) -> None:
         for file in self._files:
             file.release()
 
-    def _sweep(self) -> None:
+    def _remove_superseded(self) -> None:
         """Remove records that were superseded from the blocks."""
         if self._rows == len(self._newest):
             return
@@ -226,13 +226,13 @@ class LatestRecords:
         self._rows = self._bytes_in_memory = self._moved = 0
         alive: list[Block] = []
         while blocks:
-            alive.append(self._alive(blocks.pop(), newest))
+            alive.append(self._newest_rows(blocks.pop(), newest))
             if sum(each.rows for each in alive) >= _BLOCK_ROWS:
                 self._keep(alive)
                 alive = []
         self._keep(alive)
 
-    def _alive(self, block: Block, newest: array[int]) -> Block:
+    def _newest_rows(self, block: Block, newest: array[int]) -> Block:
         if not block.rows:
             return block
         first = bisect_left(newest, block.offsets[0].as_py())

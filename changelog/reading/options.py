@@ -115,8 +115,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     'latest-commit'
     """
     given = {name.lower(): value for name, value in options.items()}
-    kafka = _below("kafka.", given)
-    registry = _below("schemaregistry.", given)
+    kafka = _options_with_prefix("kafka.", given)
+    registry = _options_with_prefix("schemaregistry.", given)
     if "schemaregistry" in given:
         registry["url"] = given["schemaregistry"]
     passed_on = ("kafka.", "schemaregistry.")
@@ -168,7 +168,7 @@ def _cut(text: str) -> str | CutValue:
     return text if is_cut_name(text) else parse_cut(text)
 
 
-def _below(prefix: str, given: Mapping[str, str]) -> dict[str, str]:
+def _options_with_prefix(prefix: str, given: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)
     }

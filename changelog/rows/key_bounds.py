@@ -42,7 +42,7 @@ def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any
         if last is not None and first > last:
             warn(_REVERSED.format(_REMEDIES.get(str(kind), _REMEDY)), lower, upper)
         elif kind not in _IN_ORDER:
-            cause = _doubt(kind, lower, upper)
+            cause = _warning(kind, lower, upper)
             if cause is not None:
                 warn(cause, lower, upper)
         return first, last
@@ -50,7 +50,7 @@ def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any
     return bounds
 
 
-def _doubt(kind: object, lower: Any, upper: Any) -> str | None:
+def _warning(kind: object, lower: Any, upper: Any) -> str | None:
     if lower is None and upper is None:
         return None
     if kind in _SIGNED:

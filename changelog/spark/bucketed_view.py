@@ -155,7 +155,7 @@ class BucketedView:
         if read is not None:
             columns = StructType.fromJson(json.loads(read.schema)).fieldNames()
             check_identity(changes, columns, f"the view at {self.path}")
-        state = read or self._nothing(self._with_bucket(changes))
+        state = read or self._empty_state(self._with_bucket(changes))
         known = state.positions
         noted = replace(state, batch_id=batch_id, notes_every_batch=True, source=source)
         if are_known(reached, known):
@@ -170,10 +170,13 @@ class BucketedView:
             changes=(*state.changes, state.version + 1),
             schema=fresh.schema.json(),
         )
-        folders = self._changes(state.version, state), self._base(state.version, state)
+        folders = (
+            self._changes_folder(state.version, state),
+            self._base_folder(state.version, state),
+        )
         with self._current.draft(*folders):
             self.written(fresh.coalesce(1), folders[0])
-            state = self._rewritten(changes.sparkSession, state, self._turn(state))
+            state = self._rewrite(changes.sparkSession, state, self._buckets_to_rewrite(state))
             state = self._with_replaced(read, state)
             self._current.sync(*folders)
             self._current.check_unchanged(read, self.state())
@@ -190,9 +193,9 @@ class BucketedView:
             if read is None or not read.changes:
                 return
             state = read.next()
-            folder = self._base(state.version, state)
+            folder = self._base_folder(state.version, state)
             with self._current.draft(folder):
-                state = self._with_replaced(read, self._rewritten(spark, state, state.dirty))
+                state = self._with_replaced(read, self._rewrite(spark, state, state.dirty))
                 self._current.sync(folder)
                 self._current.check_unchanged(read, self.state())
             self._publish(state)
@@ -247,22 +250,22 @@ class BucketedView:
         writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
         (writer.partitionBy(_BUCKET) if by_bucket else writer).parquet(str(directory))
 
-    def _nothing(self, changes: DataFrame) -> BucketedState:
+    def _empty_state(self, changes: DataFrame) -> BucketedState:
         schema = changes.schema.json()
         return BucketedState(_EMPTY, _EMPTY, {}, (_EMPTY,) * self.buckets, (), schema)
 
-    def _turn(self, state: BucketedState) -> list[int]:
+    def _buckets_to_rewrite(self, state: BucketedState) -> list[int]:
         """Return the buckets that a batch rewrites; the first batch writes all."""
         if all(base == _EMPTY for base in state.bases):
             return list(range(self.buckets))
         return state.dirty[: max(1, self.buckets // _REWRITTEN)]
 
-    def _rewritten(
+    def _rewrite(
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
     ) -> BucketedState:
         """Rewrite some buckets with all their waiting changes and return the new state."""
         rows = self._merged(spark, state, buckets).repartition(len(buckets), _BUCKET)
-        self.written(rows, self._base(state.version, state), by_bucket=True)
+        self.written(rows, self._base_folder(state.version, state), by_bucket=True)
         rewritten = set(buckets)
         bases = tuple(state.version if n in rewritten else b for n, b in enumerate(state.bases))
         oldest = min(bases)
@@ -275,18 +278,18 @@ class BucketedView:
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
     ) -> DataFrame:
         """Return the rows of some buckets: unchanged rows of their bases and newer changes."""
-        changes = self._waiting(spark, state, buckets)
+        changes = self._pending_changes(spark, state, buckets)
         columns = [name for name in changes.columns if name != "change_type"]
         newest = latest_changes(changes)
         rows = newest.where("change_type = 'update'").select(columns)
-        base = self._bases(spark, state, buckets, changes.select(columns).schema)
+        base = self._base_rows(spark, state, buckets, changes.select(columns).schema)
         if base is None:
             return rows
         changed = f.broadcast(newest.select(row_identity(newest)).withColumn("_changed", f.lit(1)))
         same = [base[name].eqNullSafe(changed[name]) for name in row_identity(newest)]
         return base.join(changed, same, "left_anti").select(columns).unionByName(rows)
 
-    def _waiting(
+    def _pending_changes(
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
     ) -> DataFrame:
         """Return the changes that are not in the bases of some buckets."""
@@ -294,11 +297,13 @@ class BucketedView:
         found = spark.createDataFrame([], StructType.fromJson(json.loads(state.schema)))
         for version in state.changes:
             own = [n for n, base in enumerate(state.bases) if n in wanted and base < version]
-            changes = spark.read.schema(found.schema).parquet(str(self._changes(version, state)))
+            changes = spark.read.schema(found.schema).parquet(
+                str(self._changes_folder(version, state))
+            )
             found = found.unionByName(changes.where(f.col(_BUCKET).isin(own)))
         return found
 
-    def _bases(
+    def _base_rows(
         self,
         spark: SparkSession,
         state: BucketedState,
@@ -308,7 +313,7 @@ class BucketedView:
         """Return the rows in the files of some buckets; None if there are no files."""
         found = None
         for version in sorted({state.bases[n] for n in buckets}):
-            folder = self._base(version, state)
+            folder = self._base_folder(version, state)
             files = [self._bucket(n, version, state) for n in buckets if state.bases[n] == version]
             there = [str(path) for path in files if path.is_dir()]
             if there:
@@ -333,9 +338,9 @@ class BucketedView:
             moved = [n for n, base in enumerate(read.bases) if base not in (_EMPTY, state.bases[n])]
             paths += (self._bucket(n, read.bases[n], read) for n in moved)
             gone = sorted(set(read.changes) - set(state.changes))
-            paths += (self._changes(version, read) for version in gone)
+            paths += (self._changes_folder(version, read) for version in gone)
         elif not state.changes:  # the buckets have the changes of the first batch already
-            paths.append(self._changes(state.version, state))
+            paths.append(self._changes_folder(state.version, state))
         names = [path.relative_to(self.path).as_posix() for path in paths]
         before = read.replaced if read is not None else ()
         return replace(state, replaced=self._retention.after(before, state.version, names))
@@ -348,8 +353,8 @@ class BucketedView:
         kept = paths_of(state.replaced)
         for path in paths_of(read.replaced if read is not None else ()) - kept:
             shutil.rmtree(self.path / path, ignore_errors=True)
-        named = {self._changes(version, state).name for version in state.changes}
-        named |= {self._base(version, state).name for version in state.bases}
+        named = {self._changes_folder(version, state).name for version in state.changes}
+        named |= {self._base_folder(version, state).name for version in state.bases}
         named |= {path.partition("/")[0] for path in kept}
         for directory in (*self.path.glob("base-*"), *self.path.glob("changes-*")):
             is_old = _version_of(directory) < state.version - _UNNAMED_VERSIONS
@@ -357,12 +362,12 @@ class BucketedView:
                 shutil.rmtree(directory, ignore_errors=True)
 
     def _bucket(self, bucket: int, base: int, state: BucketedState) -> Path:
-        return self._base(base, state) / f"{_BUCKET}={bucket}"
+        return self._base_folder(base, state) / f"{_BUCKET}={bucket}"
 
-    def _base(self, version: int, state: BucketedState) -> Path:
+    def _base_folder(self, version: int, state: BucketedState) -> Path:
         return self._folder("base", version, state)
 
-    def _changes(self, version: int, state: BucketedState) -> Path:
+    def _changes_folder(self, version: int, state: BucketedState) -> Path:
         return self._folder("changes", version, state)
 
     def _folder(self, kind: str, version: int, state: BucketedState) -> Path:

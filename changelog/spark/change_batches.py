@@ -48,7 +48,7 @@ def read_changes(
     batches = _records(options, source, wanted)
     if not options.has_row_changes:
         for records in batches:
-            yield _logged(options, table, log, records)
+            yield _batch_of(options, table, log, records)
         return
     where = (os.getpid(), options.bootstrap, source.topic_id, wanted.partition)
     history = _history_at(options, source, table, wanted, where)
@@ -70,7 +70,7 @@ def change_schema(options: SourceOptions, table: StoreTable) -> pa.Schema:
     """Return the columns of the feed."""
     if options.has_row_changes:
         return _in_words_of_spark(options, table, _NOWHERE, []).schema
-    return _logged(options, table, _NOWHERE, []).schema
+    return _batch_of(options, table, _NOWHERE, []).schema
 
 
 def commit_sizes(
@@ -120,7 +120,7 @@ def _records(
     return map(as_stored(source.entry, options.registry), found)
 
 
-def _logged(
+def _batch_of(
     options: SourceOptions, table: StoreTable, log: TopicPartition, records: list[FetchedRecord]
 ) -> pa.RecordBatch:
     columns = table.change_columns(with_meta=options.include_meta)
@@ -131,15 +131,15 @@ def _logged(
 def _in_words_of_spark(
     options: SourceOptions, table: StoreTable, log: TopicPartition, changes: list[RowChange]
 ) -> pa.RecordBatch:
-    shown = _logged(options, table, log, [change.shown for change in changes])
+    shown = _batch_of(options, table, log, [change.shown for change in changes])
     # Position and time are those of the change, also in the row that shows the state before it.
-    placed = _logged(options, table, log, [change.record for change in changes])
+    placed = _batch_of(options, table, log, [change.record for change in changes])
     time = placed.schema.field("_timestamp").type
     times = pa.array([max(change.time_ms, 0) for change in changes], pa.int64())
     commits = {
         "_change_type": pa.array([change.kind for change in changes], pa.string()),
         "_commit_version": pa.array([change.version for change in changes], pa.int64()),
-        "_commit_timestamp": times if time == pa.int64() else _dated(times, time),
+        "_commit_timestamp": times if time == pa.int64() else _timestamps(times, time),
     }
     arrays: dict[str, pa.Array] = {}
     for name in shown.schema.names:
@@ -153,5 +153,5 @@ def _in_words_of_spark(
 _OF_THE_CHANGE = frozenset({"_partition", "_offset", "_timestamp", "_headers"})
 
 
-def _dated(times_ms: pa.Array, kind: pa.DataType) -> pa.Array:
+def _timestamps(times_ms: pa.Array, kind: pa.DataType) -> pa.Array:
     return times_ms.cast(pa.timestamp("ms", tz="UTC")).cast(kind)

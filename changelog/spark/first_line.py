@@ -29,12 +29,12 @@ def message_first(function: _Function) -> _Function:
         except LogstateError:
             _leave_traceback_out()
             raise
-        return _iterate(result) if isinstance(result, Iterator) else result
+        return _hide_traceback_of(result) if isinstance(result, Iterator) else result
 
     return cast(_Function, call)
 
 
-def _iterate(result: Iterator[Any]) -> Iterator[Any]:
+def _hide_traceback_of(result: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from result
     except LogstateError:

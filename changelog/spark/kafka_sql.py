@@ -250,7 +250,7 @@ def _checked(is_right: str, rule: str, column: str, value: str) -> str:
     return f"if({column} is null or {is_right}, {value}, raise_error({found}))"
 
 
-def _floating(bits: str, exponent_bits: int, fraction_bits: int) -> str:
+def _double_of_bits(bits: str, exponent_bits: int, fraction_bits: int) -> str:
     """Return a double from the bits of IEEE 754 in a signed number of the same size."""
     largest, bias = (1 << exponent_bits) - 1, (1 << (exponent_bits - 1)) - 1
     exponent = f"(shiftrightunsigned({bits}, {fraction_bits}) & {largest})"
@@ -278,9 +278,9 @@ EXPRESSIONS: Mapping[str, Callable[[str], str]] = {
     "int64": lambda column: _of_bytes(8, column, _int64(column)),
     "int32": lambda column: _of_bytes(4, column, _signed(column, 32, "int")),
     "int16": lambda column: _of_bytes(2, column, _signed(column, 16, "smallint")),
-    "float64": lambda column: _of_bytes(8, column, _floating(_int64(column), 11, 52)),
+    "float64": lambda column: _of_bytes(8, column, _double_of_bits(_int64(column), 11, 52)),
     "float32": lambda column: _of_bytes(
-        4, column, f"cast({_floating(_signed(column, 32, 'int'), 8, 23)} as float)"
+        4, column, f"cast({_double_of_bits(_signed(column, 32, 'int'), 8, 23)} as float)"
     ),
     "uuid": lambda column: _checked(
         f"{_text(column)} rlike '{_UUID}'", "a uuid is a text", column, f"lower({_text(column)})"

@@ -91,7 +91,7 @@ def create_merge_target(
             raise
         raise ConfigError(
             f"the table {table} cannot be created as a table of {using}:"
-            f" {str(error).splitlines()[0]}. {_advice()}"
+            f" {str(error).splitlines()[0]}. {_jar_advice()}"
         ) from error
 
 
@@ -152,7 +152,7 @@ def check_columns(table: str, found: StructType, wanted: StructType) -> None:
         )
 
 
-def _advice() -> str:
+def _jar_advice() -> str:
     delta, iceberg = lake_packages()
     return (
         f"Start the session with the jars, in spark.jars.packages {delta}:VERSION or"
@@ -199,7 +199,7 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
             raise ConfigError(
                 f"batch {batch_id} cannot be merged into {table}: it is not a table of Delta or"
                 f" Iceberg ({str(error).splitlines()[0]}). Create it with create_merge_target."
-                f" {_advice()}"
+                f" {_jar_advice()}"
             ) from error
         finally:
             session.catalog.dropTempView(fresh)

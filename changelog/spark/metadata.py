@@ -73,7 +73,7 @@ Rows = Iterator[dict[str, Any]]
 
 
 @dataclass
-class _Asked(InputPartition):
+class _SinglePartition(InputPartition):
     """The only partition: the tables are small."""
 
     config: Mapping[str, Any]
@@ -100,7 +100,7 @@ class LogstateMetadata(DataSource):
         if problems:
             raise ConfigError(problems)
         config = {**kafka, "bootstrap.servers": given["bootstrap"]}
-        self._asked = _Asked(config, given.get("application"), given["table"])
+        self._asked = _SinglePartition(config, given.get("application"), given["table"])
 
     @classmethod
     def name(cls) -> str:
@@ -114,7 +114,7 @@ class LogstateMetadata(DataSource):
 
 
 class _MetadataReader(DataSourceReader):
-    def __init__(self, asked: _Asked) -> None:
+    def __init__(self, asked: _SinglePartition) -> None:
         self._asked = asked
 
     def partitions(self) -> list[InputPartition]:
@@ -122,7 +122,7 @@ class _MetadataReader(DataSourceReader):
 
     @message_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Asked)
+        assert isinstance(partition, _SinglePartition)
         config = partition.config
         names = [partition.application] if partition.application else applications(config)
         rows: list[dict[str, Any]] = []

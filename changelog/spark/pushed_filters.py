@@ -166,10 +166,10 @@ def _mask(each: Any, values: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 def _scalars(each: Any, arrow: pa.DataType) -> list[pa.Scalar]:
     values = each.value if isinstance(each, spark.In) else (each.value,)
-    return [pa.scalar(_dated(value), arrow) for value in values]
+    return [pa.scalar(_filter_value(value), arrow) for value in values]
 
 
-def _dated(value: Any) -> Any:
+def _filter_value(value: Any) -> Any:
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     return value

@@ -93,14 +93,14 @@ class RowHistory:
     def pass_over(self, records: Iterable[FetchedRecord]) -> None:
         """Apply records that are before the range."""
         for record in records:
-            self._set(self._row(record), record)
+            self._set(self._row_identity(record), record)
 
     def changes(self, run: list[FetchedRecord]) -> Iterator[RowChange]:
         """Yield the changes of one commit. A delete shows the deleted row if it is known."""
         version = version_of(run)
         time_ms = max(record.timestamp()[1] for record in run)
         for record in run:
-            row = self._row(record)
+            row = self._row_identity(record)
             is_known, before = row in self._rows, self._rows.get(row)
             if record.value() is None:
                 yield RowChange(DELETE, record, before or record, version, time_ms)
@@ -112,7 +112,7 @@ class RowHistory:
                 yield RowChange(AFTER, record, record, version, time_ms)
             self._set(row, record)
 
-    def _row(self, record: FetchedRecord) -> Hashable:
+    def _row_identity(self, record: FetchedRecord) -> Hashable:
         key: bytes = record.key()
         return (key, record.timestamp()[1]) if self._is_versioned else key
 

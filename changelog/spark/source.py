@@ -56,7 +56,7 @@ class LogstateDataSource(DataSource):
     def schema(self) -> StructType:
         found = spark_schema(self._columns())
         if self._parsed.read_change_feed:
-            source = self._found()
+            source = self._changelog_source()
             start = start_of_query(self._parsed, source)
             return with_source(found, FeedSource.of(self._parsed, source), start)
         return found
@@ -66,7 +66,7 @@ class LogstateDataSource(DataSource):
         if self._parsed.batch_id or self._parsed.key_serde:
             raise ConfigError('"batchId" and "keySerde" are for writing; leave them out of a read')
         self._check(schema)
-        source, ends = self._found(), self._cut_ends()
+        source, ends = self._changelog_source(), self._cut_ends()
         if self._parsed.read_change_feed:
             return HistoricalChangeReader(self._parsed, source, ends.positions)
         return table_reader(self._parsed, source, ends)
@@ -99,11 +99,11 @@ class LogstateDataSource(DataSource):
                 "or read with a newer Spark"
             )
         self._check(schema)
-        return ChangeReader(self._parsed, self._found())
+        return ChangeReader(self._parsed, self._changelog_source())
 
     def _columns(self) -> pa.Schema:
         options = self._parsed
-        table = table_of(options, self._found().entry)
+        table = table_of(options, self._changelog_source().entry)
         if options.read_change_feed:
             return change_schema(options, table)
         self._cut_ends()
@@ -112,14 +112,14 @@ class LogstateDataSource(DataSource):
         )
         return arrow_schema(columns)
 
-    def _found(self) -> ChangelogSource:
+    def _changelog_source(self) -> ChangelogSource:
         if self._source is None:
             self._source = find_source(self._parsed)
         return self._source
 
     def _cut_ends(self) -> Ends:
         if self._ends is None:
-            self._ends = ends_of_read(self._parsed, self._found())
+            self._ends = ends_of_read(self._parsed, self._changelog_source())
         return self._ends
 
     def _check(self, schema: StructType | pa.Schema) -> None:

@@ -67,27 +67,27 @@ class FilteringTableReader(TableReader):
 
     @message_first
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
-        pushed = self._pushed(filters)
+        pushed = self._accepted_filters(filters)
         self._filters = [each.filter for each in pushed]
         self._scan.keys = wanted_keys(pushed, self._table().key_format)
         return [each for each in filters if not any(each is one for one in self._filters)]
 
     @message_first
     def partitions(self) -> list[InputPartition]:
-        chosen = partial(wanted_partitions, self._pushed(self._filters))
+        chosen = partial(wanted_partitions, self._accepted_filters(self._filters))
         return [TablePartition(each) for each in self._scan.plan(chosen)]
 
     @message_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TablePartition):
             return iter(())
-        masks = [each.mask for each in self._pushed(self._filters)]
+        masks = [each.mask for each in self._accepted_filters(self._filters)]
         return self._scan.read(partition.scan, masks)
 
     def _table(self) -> StoreTable:
         return table_of(self._options, self._source.entry)
 
-    def _pushed(self, filters: Sequence[Any]) -> list[Pushed]:
+    def _accepted_filters(self, filters: Sequence[Any]) -> list[Pushed]:
         # Created in each process, because decoders cannot be sent to executors.
         options, table = self._options, self._table()
         columns = table.batch_columns(

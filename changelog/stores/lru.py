@@ -97,11 +97,11 @@ class LruStore(TaskKeyValueStore[K, V], RowCache):
 
     def _use(self, key: K) -> V | None:
         raw = self.codec.raw_key(key)
-        entries, sequence = self._held()
+        entries, sequence = self._evict_to()
         row = self._all_rows.get(_ENTRY + raw)
         if row is None:
             return None
-        self._place(raw, row[:8], row[8:], sequence)
+        self._write_newest(raw, row[:8], row[8:], sequence)
         self._known = entries, sequence + 1
         return self.codec.decode_row(row[8:])  # type: ignore[no-any-return]
 
@@ -129,7 +129,7 @@ class LruStore(TaskKeyValueStore[K, V], RowCache):
 
     def _put_row(self, key: bytes, value: bytes | None, *, is_restored: bool) -> None:
         """A restore forgets nothing that the log does not forget."""
-        entries, sequence = self._counts() if is_restored else self._held()
+        entries, sequence = self._counts() if is_restored else self._evict_to()
         row = self._all_rows.get(_ENTRY + key)
         if value is None:
             if row is not None:
@@ -137,11 +137,11 @@ class LruStore(TaskKeyValueStore[K, V], RowCache):
                 self._known = entries - 1, sequence
             return
         if row is None and not is_restored and entries == self.capacity:
-            entries, _ = self._held(entries - 1)
-        self._place(key, None if row is None else row[:8], value, sequence)
+            entries, _ = self._evict_to(entries - 1)
+        self._write_newest(key, None if row is None else row[:8], value, sequence)
         self._known = entries + (row is None), sequence + 1
 
-    def _held(self, most: int | None = None) -> tuple[int, int]:
+    def _evict_to(self, most: int | None = None) -> tuple[int, int]:
         """Number of entries and next sequence, once there are at most so many entries."""
         entries, sequence = self._counts()
         most = self.capacity if most is None else most
@@ -154,7 +154,7 @@ class LruStore(TaskKeyValueStore[K, V], RowCache):
             self._known = entries, sequence
         return entries, sequence
 
-    def _place(self, key: bytes, old: bytes | None, value: bytes, sequence: int) -> None:
+    def _write_newest(self, key: bytes, old: bytes | None, value: bytes, sequence: int) -> None:
         """Write an entry as the one that was used last."""
         rows = self._all_rows
         if old is not None:

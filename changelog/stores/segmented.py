@@ -100,7 +100,9 @@ class SegmentedReads(Generic[K, V]):
         # Every part's scan is opened now: an iterator shows the state at its opening.
         scans = [
             self._reads.scan(head + pack_start(oldest), head + end, reverse=reverse)
-            for head in (pack_segment(p) + key for p in self._parts(oldest, to_ms, reverse=reverse))
+            for head in (
+                pack_segment(p) + key for p in self._segments(oldest, to_ms, reverse=reverse)
+            )
         ]
         return (
             (*times_of(row_key), row)
@@ -113,7 +115,7 @@ class SegmentedReads(Generic[K, V]):
         self, oldest: int, to_ms: int, *, reverse: bool = False, by_key: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """The rows of all keys in a time range: by time where they lie so, else by segment."""
-        parts = self._parts(oldest, to_ms, reverse=reverse)
+        parts = self._segments(oldest, to_ms, reverse=reverse)
         if self._by_time is not None and not by_key:
             by_time = [
                 self._by_time.scan_times(part, oldest, to_ms, reverse=reverse) for part in parts
@@ -126,7 +128,7 @@ class SegmentedReads(Generic[K, V]):
             if oldest <= times_of(row_key)[0] <= to_ms
         )
 
-    def _parts(self, oldest: int, to_ms: int, *, reverse: bool) -> Iterable[int]:
+    def _segments(self, oldest: int, to_ms: int, *, reverse: bool) -> Iterable[int]:
         span = self.segments.span(oldest, to_ms, self._stored)
         return reversed(span) if reverse else span
 
@@ -138,7 +140,7 @@ class SegmentedReads(Generic[K, V]):
             return rows
         return iter(sorted(rows, key=self.schema.memory_order, reverse=reverse))
 
-    def _inside(
+    def _rows_between_keys(
         self, rows: Iterator[tuple[bytes, bytes]], lower: K | None, upper: K | None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Return those whose keys' bytes are between two keys', both inclusive, None = open."""

@@ -84,7 +84,9 @@ class SessionReads(SegmentedReads[K, V]):
         oldest, times_of = max(earliest_end_ms, self._oldest(), 0), self.schema.times_of
         rows = self._rows_between(oldest, MAX_TIME_MS, reverse=reverse, by_key=True)
         found = (pair for pair in rows if times_of(pair[0])[1] <= latest_start_ms)
-        return self._decoded(self._in_order(self._inside(found, lower, upper), reverse=reverse))
+        return self._decoded(
+            self._in_order(self._rows_between_keys(found, lower, upper), reverse=reverse)
+        )
 
     def find_ended(
         self, earliest_end_ms: int, latest_end_ms: int

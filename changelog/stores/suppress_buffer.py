@@ -86,24 +86,24 @@ class SuppressBuffer(Generic[K, V]):
     @property
     def num_records(self) -> int:
         """Keys that wait."""
-        self._refresh()
+        self._rebuild_order()
         return len(self._heap)
 
     @property
     def size_bytes(self) -> int:
         """The size that counts against ``max_bytes``: Kafka Streams' estimate of its memory."""
-        self._refresh()
+        self._rebuild_order()
         return self._size_bytes
 
     @property
     def min_timestamp(self) -> int:
         """The earliest buffer time; 2**63 - 1 where nothing waits."""
-        self._refresh()
+        self._rebuild_order()
         return self._heap[0][0] if self._heap else _NO_TIME
 
     def first(self) -> EmittedUpdate[K, V] | None:
         """Return the next row to leave: the earliest buffer time, then the smallest key."""
-        self._refresh()
+        self._rebuild_order()
         if not self._heap:
             return None
         _, raw = self._heap[0]
@@ -141,7 +141,7 @@ class SuppressBuffer(Generic[K, V]):
         headers: Headers,
     ) -> None:
         """Buffer an update; one that waits for the same key is replaced and keeps its place."""
-        self._refresh()
+        self._rebuild_order()
         context = self._context
         raw = self._encode_key(key)
         old_bytes = None if old is None else self._encode_value(old)
@@ -170,7 +170,7 @@ class SuppressBuffer(Generic[K, V]):
 
     def remove_first(self) -> None:
         """Take out what ``first`` returned."""
-        self._refresh()
+        self._rebuild_order()
         _, raw = heappop(self._heap)
         update = self._update(raw)
         assert update is not None, "the heap is as old as the rows"
@@ -207,7 +207,7 @@ class SuppressBuffer(Generic[K, V]):
         self._rows.put(_VERSION_ROW, _VERSION.pack(version + 1))
         return version + 1
 
-    def _refresh(self) -> None:
+    def _rebuild_order(self) -> None:
         """Build the order again if the rows have changed since."""
         version = self._stored_version()
         if version == self._version:

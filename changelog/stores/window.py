@@ -119,7 +119,7 @@ class WindowReads(SegmentedReads[K, V]):
         Kafka Streams' ``fetch(keyFrom, keyTo, timeFrom, timeTo)``, in the order of ``fetch_all``.
         """
         rows = self._rows_of_all(from_ms, to_ms, reverse)
-        return self._decoded(self._inside(rows, lower, upper))
+        return self._decoded(self._rows_between_keys(rows, lower, upper))
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """Every visible window."""
@@ -202,7 +202,10 @@ class TaskWindowStore(SegmentedStore[K, V], WindowReads[K, V]):
     def _bind(self, behind: WriteBehind, rows: Rows) -> None:
         """Let rows wait: the hot path of windowed results."""
         read, self.row_of_window = behind.bound_reads(self._bound_load(rows))
-        self.fetch, self.fetch_row = self._visible(read), self._visible(self.row_of_window)
+        self.fetch, self.fetch_row = (
+            self._without_expired(read),
+            self._without_expired(self.row_of_window),
+        )
         self.put = behind.bound_put(
             self._put_window,
             _PUT,
@@ -215,7 +218,7 @@ class TaskWindowStore(SegmentedStore[K, V], WindowReads[K, V]):
             asked=self._asked,
         )
 
-    def _visible(self, read: Callable[[tuple[K, int]], Any]) -> Callable[[K, int], Any]:
+    def _without_expired(self, read: Callable[[tuple[K, int]], Any]) -> Callable[[K, int], Any]:
         """Reads windows that are not too old."""
         cell, to_oldest = self.segments.cell, self.to_oldest
 

@@ -133,12 +133,12 @@ class Filling:
         self.entry = store_entry(stored, store)
         self.rows = StoreRows.of(store, self.entry, key=key, value=value)
         self._topic = str(self.entry["changelog_topic"])
-        self._note = f"backfill:{store}:{batch_id or uuid.uuid4().hex}".encode()
+        self._keep_first_failure = f"backfill:{store}:{batch_id or uuid.uuid4().hex}".encode()
         self._expired = 0
 
     def was_written(self) -> bool:
         """Whether the batch was written before."""
-        return self._note in self._cut_records
+        return self._keep_first_failure in self._cut_records
 
     def logged(self, rows: Iterable[Row]) -> Iterator[LoggedRow]:
         """Return the changelog records of rows."""
@@ -153,7 +153,7 @@ class Filling:
     def fill(self, records: Iterable[LoggedRow]) -> Backfilled:
         """Write the records, and commit the tasks' offsets with cuts that include them."""
         self._on_step("read the commits")
-        before = self._before()
+        before = self._read_committed()
         clocks = {
             task.partition: without_counts(commit.clocks) for task, commit in before.commits.items()
         }
@@ -176,7 +176,7 @@ class Filling:
         self._on_step("done")
         return Backfilled(count, self._expired)
 
-    def _before(self) -> _Before:
+    def _read_committed(self) -> _Committed:
         application, entry = self._application, self.entry
         partitions, sources = range(self.rows.partitions), entry["source_topics"]
         for partition in partitions:
@@ -192,9 +192,9 @@ class Filling:
             self._logged_as,
         )
         unread = [tp for tp in inputs if committed.get(tp, NOTHING).offset is None]
-        return _Before(committed, commits, application.input_begins(unread, "earliest"))
+        return _Committed(committed, commits, application.input_begins(unread, "earliest"))
 
-    def _check_is_as(self, before: _Before) -> None:
+    def _check_is_as(self, before: _Committed) -> None:
         if self._application.committed(before.committed) != before.committed:
             raise UpgradeError(
                 f"an instance of application {self._application.application_id!r} has run"
@@ -207,7 +207,7 @@ class Filling:
         batch: list[ProducedFields] = []
         if self.rows.kind.is_versioned:  # of one time the version counts, not an earlier end
             records = sorted(records, key=lambda one: (one.time_ms, one.value is not None))
-        is_live = self._liveness(clocks)
+        is_live = self._expiry_check(clocks)
         for record in records:
             if not is_live(record):
                 self._expired += 1
@@ -221,7 +221,7 @@ class Filling:
         if batch:
             yield batch
 
-    def _liveness(self, clocks: Clocks) -> Callable[[LoggedRow], bool]:
+    def _expiry_check(self, clocks: Clocks) -> Callable[[LoggedRow], bool]:
         """Return a check whether a row is new enough for the store; it advances the stream time.
 
         The stream time advances as with a put, because reads of versions as of a time are limited
@@ -250,7 +250,7 @@ class Filling:
 
     def _hand_over(
         self,
-        before: _Before,
+        before: _Committed,
         clocks: Clocks,
         positions: Mapping[TopicPartition, int],
         count: int,
@@ -283,10 +283,10 @@ class Filling:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         note = msgspec.json.encode({"rows": count, "written_at": now})
         topic = cuts_topic(self._application.application_id)
-        return ProducedRecord(topic, 0, self._note, note, 0)
+        return ProducedRecord(topic, 0, self._keep_first_failure, note, 0)
 
 
-class _Before(NamedTuple):
+class _Committed(NamedTuple):
     """What the tasks of the store have committed."""
 
     committed: Mapping[TopicPartition, Committed]

@@ -166,7 +166,7 @@ class _Shapes:
                 return self._raw
             return self.of(self.known[name], (*inside, name))
         if "anyOf" in schema:
-            return self._choice(schema["anyOf"], inside)
+            return self._one_of(schema["anyOf"], inside)
         match schema.get("type"):
             case "object":
                 return self._object(schema, inside)
@@ -186,7 +186,7 @@ class _Shapes:
         encode = _key_text if self.is_key else _checked_text
         return None if value is None else msgspec.Raw(encode(value))
 
-    def _choice(self, every: list[Mapping[str, Any]], inside: tuple[str, ...]) -> Shape:
+    def _one_of(self, every: list[Mapping[str, Any]], inside: tuple[str, ...]) -> Shape:
         choices = [one for one in every if one.get("type") != "null"]
         if len(choices) == 1:
             return _optional(self.of(choices[0], inside))

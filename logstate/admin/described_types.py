@@ -49,7 +49,7 @@ def _type_of(schema: Mapping[str, Any], known: Mapping[str, Any], inside: tuple[
             return Any
         return _type_of(known[name], known, (*inside, name))
     if "anyOf" in schema:
-        return _choice(schema["anyOf"], known, inside)
+        return _one_of(schema["anyOf"], known, inside)
     if "enum" in schema:
         plain = all(one is None or type(one) in (str, int) for one in schema["enum"])
         return Literal[tuple(schema["enum"])] if plain else Any
@@ -65,7 +65,7 @@ def _type_of(schema: Mapping[str, Any], known: Mapping[str, Any], inside: tuple[
     return _SCALARS.get(str(kind), Any)
 
 
-def _choice(
+def _one_of(
     every: list[Mapping[str, Any]], known: Mapping[str, Any], inside: tuple[str, ...]
 ) -> Any:
     choices = [one for one in every if one.get("type") != "null"]

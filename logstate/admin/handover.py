@@ -48,10 +48,12 @@ def stores_for_the_jvm(stored: Manifest) -> Iterator[JvmStore]:
         logged_as = entry.get("logged_as") or name
         is_own = changelog == changelog_topic(stored["application_id"], logged_as)
         name_on_the_jvm = logged_as if is_own else name
-        yield JvmStore(name, name_on_the_jvm, entry["kind"], _remark(entry, is_own=is_own))
+        yield JvmStore(
+            name, name_on_the_jvm, entry["kind"], _describe_instance(entry, is_own=is_own)
+        )
 
 
-def _remark(entry: Entry, *, is_own: bool) -> str:
+def _describe_instance(entry: Entry, *, is_own: bool) -> str:
     remarks = []
     if not is_own:
         remarks.append(f"kept in {entry['changelog_topic']!r}: topology.optimization=all")

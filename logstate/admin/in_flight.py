@@ -43,7 +43,7 @@ def check_inputs(
 ) -> None:
     """Raises UpgradeError if an input that is still read holds a record of another partition."""
     for tp in partitions:
-        for record in _misplaced(logs, tp, _position(committed, tp), count):
+        for record in _records_of_other_partitions(logs, tp, _position(committed, tp), count):
             key, place = record.key(), murmur2_partition(record.key(), count)
             raise UpgradeError(
                 f"{tp}, offset {record.offset()}: the record of key {key!r} was not processed yet,"
@@ -56,10 +56,10 @@ def check_inputs(
             )
 
 
-def _misplaced(
+def _records_of_other_partitions(
     logs: Logs, partition: TopicPartition, position: int | None, count: int
 ) -> Iterator[FetchedRecord]:
-    for at, record in enumerate(_unread(logs, partition, position)):
+    for at, record in enumerate(_unread_records(logs, partition, position)):
         if position is None and at >= _LOOK:
             return
         key = record.key()
@@ -71,7 +71,7 @@ def _check_first_unread(
     logs: Logs, partitions: Sequence[TopicPartition], committed: Offsets, so: str
 ) -> None:
     for tp in partitions:
-        for record in _unread(logs, tp, _position(committed, tp)):
+        for record in _unread_records(logs, tp, _position(committed, tp)):
             raise UpgradeError(
                 f"{tp} holds records that were not processed, from offset {record.offset()} on{so}"
                 " Nothing was changed"
@@ -83,7 +83,9 @@ def _position(committed: Offsets, partition: TopicPartition) -> int | None:
     return None if found is None else found.offset
 
 
-def _unread(logs: Logs, partition: TopicPartition, position: int | None) -> Iterator[FetchedRecord]:
+def _unread_records(
+    logs: Logs, partition: TopicPartition, position: int | None
+) -> Iterator[FetchedRecord]:
     bounds = logs.bounds([partition])[partition]
     start = bounds.start if position is None else max(position, bounds.start)
     for batch in logs.read(partition, start, bounds.stable_end):

@@ -83,15 +83,15 @@ def _of_others(plan: BoundPlan, dead_letter_topic: str | None) -> Iterator[Neede
 
 def _of_own(plan: BoundPlan, *, serves: bool, creates: bool) -> Iterator[NeededAcl]:
     cuts = cuts_topic(plan.application_id)
-    yield from _each(cuts, "manifest and large cuts", creates=creates)
+    yield from _acls_of_topic(cuts, "manifest and large cuts", creates=creates)
     for spec in plan.topology.stores.values():
         name = plan.changelog_topic(spec)
         if name is not None and spec.source_topic is None:
-            yield from _each(name, f"changelog of store {spec.name!r}", creates=creates)
+            yield from _acls_of_topic(name, f"changelog of store {spec.name!r}", creates=creates)
             if kind_of(spec).is_segmented:
                 yield _topic(name, "Delete", f"expired rows of store {spec.name!r} are deleted")
     for name in sorted(plan.repartition_topics):
-        yield from _each(name, "records between sub-topologies", creates=creates)
+        yield from _acls_of_topic(name, "records between sub-topologies", creates=creates)
         yield _topic(name, "Delete", "records that were processed are deleted")
     if serves:
         name = instances_topic(plan.application_id)
@@ -100,7 +100,7 @@ def _of_own(plan: BoundPlan, *, serves: bool, creates: bool) -> Iterator[NeededA
             yield _topic(name, operation, "instances share their metadata there")
 
 
-def _each(name: str, why: str, *, creates: bool) -> Iterable[NeededAcl]:
+def _acls_of_topic(name: str, why: str, *, creates: bool) -> Iterable[NeededAcl]:
     operations = ("Read", "Write", "DescribeConfigs")
     for operation in ("Create", *operations) if creates else operations:
         yield _topic(name, operation, why)

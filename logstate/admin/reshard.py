@@ -153,7 +153,7 @@ class Resharding:
                 application.write_manifest(stored)
             return Resharded(deleted=self._clean_up(stored, keep_old=keep_old))
         _check_counts(moves, partitions)
-        done = self._moved(moves, stored, cut_records, found)
+        done = self._reshard(moves, stored, cut_records, found)
         now, _ = application.stored()
         return replace(done, deleted=self._clean_up(now, keep_old=keep_old))
 
@@ -163,7 +163,7 @@ class Resharding:
             self.on_step("delete the topics of an earlier attempt")
             self.application.admin.delete_topics(topics)
 
-    def _moved(
+    def _reshard(
         self,
         moves: Moves,
         stored: Manifest,
@@ -179,10 +179,10 @@ class Resharding:
             )
             for move in moves.tasks
         }
-        self._mark(stored, moves, committed)
+        self._mark_manifest(stored, moves, committed)
         try:
-            records, left_behind = self._stage(moves, commits, found)
-            self._switch(moves, commits, committed, found)
+            records, left_behind = self._copy_rows(moves, commits, found)
+            self._switch_topics(moves, commits, committed, found)
         except UpgradeError:  # about the state; after an error of a broker the mark has to stay
             self.application.admin.delete_topics(sorted(moves.targets))
             self.application.write_manifest(stored)
@@ -221,7 +221,7 @@ class Resharding:
         names |= {*moves.drained, *moves.left, *_read_without_state(moves.plan)}
         return self.application.admin.describe_topics(sorted(names))
 
-    def _mark(
+    def _mark_manifest(
         self, stored: Manifest, moves: Moves, committed: Mapping[TopicPartition, Committed]
     ) -> None:
         self.on_step("mark the application as being moved")
@@ -237,7 +237,7 @@ class Resharding:
                 " state was being checked. Stop every instance, and try again; nothing was changed"
             )
 
-    def _stage(
+    def _copy_rows(
         self,
         moves: Moves,
         commits: Mapping[int, Mapping[TaskId, CommitOfTask]],
@@ -284,7 +284,7 @@ class Resharding:
             self.on_step(f"{count} records of {source}")
         return count
 
-    def _switch(
+    def _switch_topics(
         self,
         moves: Moves,
         commits: Mapping[int, Mapping[TaskId, CommitOfTask]],

@@ -101,7 +101,7 @@ class RowCopies:
         key, value = record.key(), record.value()
         part = self._part_before(key)
         if murmur2_partition(part, move.before) != source.partition:
-            raise _misplaced(source, record, part, move.before)
+            raise _wrong_partition(source, record, part, move.before)
         if move.left_partitions is not None:
             value = with_place_of_left(key, value, self._left_part, move.left_partitions)
         time_ms = record.timestamp()[1]
@@ -125,7 +125,7 @@ class RowCopies:
         return lambda key: final.was_sent_early(time_of(key), emitted, by_all)
 
 
-def _misplaced(
+def _wrong_partition(
     source: TopicPartition, record: FetchedRecord, part: bytes, partitions: int
 ) -> UpgradeError:
     place = murmur2_partition(part, partitions)

@@ -95,14 +95,14 @@ class StoreWriter(_Writer):
         try:
             for batch in iterator:
                 records = [one for row in rows_of(batch, self._schema) for one in rows.logged(row)]
-                producer.produce([self._staged(attempt, record) for record in records])
+                producer.produce([self._staged_record(attempt, record) for record in records])
                 written.count += len(records)
             producer.flush()
         finally:
             producer.close()
         return written
 
-    def _staged(self, attempt: bytes, record: LoggedRow) -> ProducedRecord:
+    def _staged_record(self, attempt: bytes, record: LoggedRow) -> ProducedRecord:
         partition, key, value, time_ms = record
         data = _HEAD.pack(attempt, time_ms, value is not None) + (value or b"")
         return ProducedRecord(self._topic, partition, key, data, 0)

@@ -135,12 +135,12 @@ class StoreRows:
     def _records(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
         if self.kind.is_versioned:
             return self._version(row, key, value)
-        tail, own_ms = self._tail(row)
+        tail, own_ms = self._key_suffix(row)
         if row.get("_timestamp") is not None:
             own_ms = _event_time(row, "_timestamp")
-        return [self._placed(key + tail, value, own_ms)]
+        return [self._row_of(key + tail, value, own_ms)]
 
-    def _tail(self, row: Row) -> tuple[bytes, int]:
+    def _key_suffix(self, row: Row) -> tuple[bytes, int]:
         """Return the bytes after a key in the changelog, and the default time of the row."""
         if self.layout.start_at is None:
             return b"", 0
@@ -171,12 +171,12 @@ class StoreRows:
             )
 
     def _version(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
-        records = [self._placed(key, value, _event_time(row, "valid_from"))]
+        records = [self._row_of(key, value, _event_time(row, "valid_from"))]
         if row.get("valid_to") is not None and value is not None:
-            records.append(self._placed(key, None, _event_time(row, "valid_to")))
+            records.append(self._row_of(key, None, _event_time(row, "valid_to")))
         return records
 
-    def _placed(self, key: bytes, value: bytes | None, time_ms: int) -> LoggedRow:
+    def _row_of(self, key: bytes, value: bytes | None, time_ms: int) -> LoggedRow:
         place = murmur2_partition(self.key_part(key), self.partitions)
         return LoggedRow(place, key, value, time_ms)
 

@@ -365,7 +365,7 @@ class Application(ApplicationView):
         continues to answer for the time ``drain`` of :class:`Serving` before it stops.
         ``leave_group``: as for ``close``.
         """
-        self._end(StopRequest(None, leave_group))
+        self._request_drain(StopRequest(None, leave_group))
 
     def pause(self) -> None:
         """Stop processing records and punctuations until ``resume``; from any thread, at any time.
@@ -429,7 +429,7 @@ class Application(ApplicationView):
             self._owner.forget()
             return
         check(durations("close()", timeout=timeout))
-        self._end(StopRequest(timeout, leave_group))
+        self._request_drain(StopRequest(timeout, leave_group))
         if self._is_own_thread():
             _LOGGER.warning(
                 "close() of application %s was called in the thread that runs it, by a function, a"
@@ -476,7 +476,7 @@ class Application(ApplicationView):
 
     # ------------------------------------------------------------------ pieces
 
-    def _end(self, request: StopRequest) -> None:
+    def _request_drain(self, request: StopRequest) -> None:
         if self._drain is None:
             self._workers.stop(request.within, leaves_group=request.leaves_group)
         else:

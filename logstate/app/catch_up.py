@@ -83,7 +83,7 @@ class CatchUp:
 
         An error of the brokers is shown by ``text``; the next call looks again.
         """
-        self._pending = self._pending or self._thread.submit(self._check)
+        self._pending = self._pending or self._thread.submit(self._watch_clock)
         with suppress(TimeoutError):
             is_done = self._pending.result(within_s)
             self._pending = None
@@ -109,16 +109,16 @@ class CatchUp:
         shown = [str(one) for one in behind[:_SHOWN]]
         return "; ".join([*shown, f"and {more} more partitions"] if more > 0 else shown)
 
-    def _check(self) -> bool:
+    def _watch_clock(self) -> bool:
         try:
-            is_done = self._compare()
+            is_done = self._compare_positions()
         except LogstateError as error:
             self._trouble = str(error)
             return False
         self._trouble = ""
         return is_done
 
-    def _compare(self) -> bool:
+    def _compare_positions(self) -> bool:
         admin = self._admin = self._admin or self._cluster.admin()
         if not self._targets:
             self._find_targets(admin)

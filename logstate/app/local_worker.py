@@ -122,7 +122,7 @@ class LocalWorker:
         except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
             end = ApplicationState.ERROR
             self.failure = exc
-            text = self._stopped_by = self._redacted(exc)
+            text = self._stopped_by = self._redacted_error(exc)
             _LOGGER.error("application %s stopped: %s", self._settings.application_id, text)
         finally:
             if self._unused_rows is not None:
@@ -219,18 +219,18 @@ class LocalWorker:
             return None
         response = response_to(self._settings.uncaught_exception_handler, failure)
         if response != "replace_worker":
-            self.stops_all = self._redacted(failure) if response == "stop_application" else ""
+            self.stops_all = self._redacted_error(failure) if response == "stop_application" else ""
             return None
         wait_ms = self._restarts.wait_ms(self.clock.monotonic_ms())
         if wait_ms is None:
             failure.add_note(f"the worker: {self._restarts.too_many()}")
             return None
-        text = self._redacted(failure)
+        text = self._redacted_error(failure)
         _LOGGER.error("the worker failed; restarting it in %.1f s: %s", wait_ms / 1000, text)
         self.observer.replaced()
         return wait_ms
 
-    def _redacted(self, failure: BaseException) -> str:
+    def _redacted_error(self, failure: BaseException) -> str:
         return redacted_text(what_ended(failure), self._settings.clients.all())
 
     # ------------------------------------------------------------------ observing

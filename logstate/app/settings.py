@@ -111,7 +111,7 @@ def _error_handlers(name: str, given: object) -> Iterator[str]:
         )
 
 
-def _uncaught(name: str, given: object) -> Iterator[str]:
+def _check_handler(name: str, given: object) -> Iterator[str]:
     if callable(given):
         yield from signature_problems(given, name, "the exception", 1)
     elif given not in UNCAUGHT_RESPONSES:
@@ -122,12 +122,12 @@ def _uncaught(name: str, given: object) -> Iterator[str]:
         )
 
 
-def _listener(name: str, given: object) -> Iterator[str]:
+def _check_listener(name: str, given: object) -> Iterator[str]:
     if given is not None:
         yield from signature_problems(given, name, "each RestoreProgress", 1)
 
 
-def _serve(name: str, given: object) -> Iterator[str]:
+def _check_serve(name: str, given: object) -> Iterator[str]:
     if given is not None and not isinstance(given, str | Serving):
         yield (
             f"{name} must be 'host:port', such as '127.0.0.1:8080', or Serving(...); got"
@@ -188,7 +188,7 @@ class Settings:
     )
     static_membership: bool = setting(False, flag)
     slot: int = setting(0, partial(count, least=0))
-    restore_listener: RestoreListener | None = setting(None, _listener, for_processors=False)
+    restore_listener: RestoreListener | None = setting(None, _check_listener, for_processors=False)
     error_handlers: ErrorHandlers | None = setting(None, _error_handlers, for_processors=False)
     renamed: Mapping[str, str] | None = setting(None, for_processors=False)
     forget: Collection[str] = setting((), for_processors=False)
@@ -196,10 +196,10 @@ class Settings:
     log_summary_interval: SummaryInterval = setting("growing", _summary_interval)
     trace_ratio: float | None = setting(None, share)
     uncaught_exception_handler: UncaughtHandler = setting(
-        "stop_instance", _uncaught, for_processors=False
+        "stop_instance", _check_handler, for_processors=False
     )
     workers: int = setting(1, partial(count, least=1))
-    serve: str | Serving | None = setting(None, _serve, for_processors=False)
+    serve: str | Serving | None = setting(None, _check_serve, for_processors=False)
     standby_replicas: int | StandbySettings = setting(0)
     window_emit_interval: timedelta | None = setting(None, emit_interval, for_processors=False)
     outer_join_emit_interval: timedelta | None = setting(None, emit_interval, for_processors=False)

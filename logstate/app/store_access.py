@@ -336,7 +336,7 @@ topology declares
         Raises ConfigError for ``standbys`` with ``at_least``, because standbys do not know their
         input positions.
         """
-        present = self._present("remote_store()")
+        present = self._running_presence("remote_store()")
         check(
             durations("remote_store()", timeout=timeout),
             durations("remote_store()", max_age=max_age, optional=True),
@@ -434,9 +434,9 @@ topology declares
     ) -> AsyncRemoteStore[Any, Any, Any, Any]:
         """Return the same store for asyncio; takes the arguments of ``remote_store``."""
         store = self.remote_store(name, **options)
-        return AsyncRemoteStore(store, self._present("async_remote_store()").asking)
+        return AsyncRemoteStore(store, self._running_presence("async_remote_store()").asking)
 
-    def _present(self, what: str) -> Presence:
+    def _running_presence(self, what: str) -> Presence:
         if self._presence is None:
             raise not_asked_for(what)
         return self._presence

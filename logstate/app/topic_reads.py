@@ -56,7 +56,9 @@ class TopicReads:
 
         Raises TopicError before the first start, BrokerError without a response in time.
         """
-        return self._within(timeout_s, lambda admin: _listed(self._topics(self._manifest(admin))))
+        return self._call_with_timeout(
+            timeout_s, lambda admin: _listed(self._topics(self._manifest(admin)))
+        )
 
     def newest(self, topic: str, limit: int, timeout_s: float) -> dict[str, Any]:
         """Return the last ``limit`` committed records of a topic, the newest first.
@@ -65,7 +67,9 @@ class TopicReads:
         that is not the application's, BrokerError without a response in time.
         """
         end_s = time.monotonic() + _SHARE * timeout_s
-        return self._within(timeout_s, lambda admin: self._newest(admin, topic, limit, end_s))
+        return self._call_with_timeout(
+            timeout_s, lambda admin: self._newest(admin, topic, limit, end_s)
+        )
 
     # ------------------------------------------------------------------ on the thread
 
@@ -122,7 +126,7 @@ class TopicReads:
 
     # ------------------------------------------------------------------ on the caller's thread
 
-    def _within(self, timeout_s: float, check: Callable[[Admin], T]) -> T:
+    def _call_with_timeout(self, timeout_s: float, check: Callable[[Admin], T]) -> T:
         if not self._free.acquire(blocking=False):
             raise BrokerError(f"{_READS} reads of topics are in progress: try again")
         result: Future[T] = Future()
@@ -205,7 +209,7 @@ class _Display:
         found = self._reader((error or {}).get("topic") or self._topic).shown(record)
         shown = found.as_plain_data()
         for name in ("key", "value"):
-            shown[name], text = _bounded(shown[name])
+            shown[name], text = _truncated(shown[name])
             shown[f"{name}_format"] += text
         return shown if error is None else {**shown, "error": error}
 
@@ -221,7 +225,7 @@ def _listed(kinds: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "kind": kind} for name, kind in sorted(kinds.items())]
 
 
-def _bounded(value: Any) -> tuple[Any, str]:
+def _truncated(value: Any) -> tuple[Any, str]:
     """Return a value that JSON can hold, and a remark if it is cut."""
     try:
         text = msgspec.json.encode(value).decode()

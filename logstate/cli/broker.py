@@ -50,7 +50,7 @@ def start(
     from logstate.local_broker.broker import LocalBroker
     from logstate.local_broker.cluster import NODES, LocalCluster
 
-    users = dict(map(_user, user or ()))
+    users = dict(map(_user_and_password, user or ()))
     broker: LocalBroker | LocalCluster
     if brokers == 1:
         broker = LocalBroker.start(
@@ -80,7 +80,7 @@ def _print_started(bootstrap: str, clients: list[dict[str, str]], *, as_json: bo
         print_text("\n".join(f"{name}={value}" for name, value in settings.items()))
 
 
-def _user(text: str) -> tuple[str, str]:
+def _user_and_password(text: str) -> tuple[str, str]:
     name, _, password = text.partition(":")
     return name, password
 
@@ -112,7 +112,7 @@ def stop(
     """Stop a broker; temporary data is deleted."""
     from logstate.local_broker.registry import running_brokers, stop_running
 
-    chosen = _choose(running_brokers(), port, data)
+    chosen = _matching_brokers(running_brokers(), port, data)
     if not chosen:
         fail("No such local broker is running; `logstate broker status` lists them.")
     if len(chosen) > 1 and not every:
@@ -141,7 +141,7 @@ def status(as_json: Json = False) -> None:
         fail("No local broker is running; `logstate broker start` starts one.")
 
 
-def _choose(
+def _matching_brokers(
     running: list[RunningBroker], port: int | None, data: Path | None
 ) -> list[RunningBroker]:
     directory = None if data is None else str(data.resolve())

@@ -156,7 +156,7 @@ class Committer:
             if topic is None or spec.source_topic is not None:
                 continue
             by_store[store] = [
-                (topic, partition, key, value, timestamp or _untimed(timestamp), headers)
+                (topic, partition, key, value, timestamp or _stored_timestamp(timestamp), headers)
                 for key, value, timestamp, headers in writes
             ]
         return by_store
@@ -194,8 +194,8 @@ class Committer:
                     tp.topic: (offset, commit.partition_times.get(tp, -1))
                     for tp, offset in commit.offsets.items()
                 },
-                positions=self._named({**owned.task.state.positions, **position}),
-                begins=self._begins(commit.changes.first_needed),
+                positions=self._by_name({**owned.task.state.positions, **position}),
+                begins=self._first_needed_offsets(commit.changes.first_needed),
                 local_rows=commit.changes.local_rows,
                 clocks={name: time for name, time in commit.changes.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
@@ -215,7 +215,7 @@ class Committer:
             yield from self._transactions.flush()
         return offsets, cut_records
 
-    def _named(self, positions: Mapping[str, int]) -> dict[str, int]:
+    def _by_name(self, positions: Mapping[str, int]) -> dict[str, int]:
         named = {}
         for store, position in positions.items():
             spec = self._plan.topology.stores[store]
@@ -224,7 +224,7 @@ class Committer:
                 named[topic] = position
         return named
 
-    def _begins(self, first_needed: Mapping[str, int]) -> dict[str, int]:
+    def _first_needed_offsets(self, first_needed: Mapping[str, int]) -> dict[str, int]:
         topics = self._plan.changelog_topics
         return {
             topic: offset
@@ -233,7 +233,7 @@ class Committer:
         }
 
 
-def _untimed(timestamp: int | None) -> int:
+def _stored_timestamp(timestamp: int | None) -> int:
     """Return a changelog record's timestamp; None means the current time, which the client sets for
     0.
     """

@@ -41,7 +41,7 @@ class InFlightCommit:
                     self._step = step = next(self._steps)
                     if not waits and self._background.processes_between_steps:
                         return None
-                call = self._begun(step, waits=waits) if step.awaits_brokers else step
+                call = self._poll_step(step, waits=waits) if step.awaits_brokers else step
                 if call is None:
                     return None
                 try:
@@ -66,7 +66,7 @@ class InFlightCommit:
                 _LOGGER.info("an abandoned commit failed: %s", text_of(exc))
         self._steps.close()
 
-    def _begun(self, step: Step, *, waits: bool) -> Step | None:
+    def _poll_step(self, step: Step, *, waits: bool) -> Step | None:
         """Return the step if its result is available or may be waited for; else begin its call."""
         if self._pending is None:
             if waits:

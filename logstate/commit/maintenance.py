@@ -78,19 +78,19 @@ class Maintenance:
             if applies:
                 waiting_rows -= rows
                 waiting_bytes -= state.unapplied_bytes
-                self._apply(state, wall_clock_ms)
+                self._write_rows(state, wall_clock_ms)
             if applies or is_time:
                 due = now_ms + config.checkpoint_interval_ms
             self._due_ms[owned.task_id] = due
         states = [owned.task.state for owned in tasks]
         while waiting_bytes >= config.checkpoint_bytes or waiting_rows >= config.waiting_rows_max:
-            largest = max(states, key=_weight)
+            largest = max(states, key=_size_key)
             waiting_rows -= largest.unapplied_rows()
             waiting_bytes -= largest.unapplied_bytes
-            self._apply(largest, wall_clock_ms)
+            self._write_rows(largest, wall_clock_ms)
         self._bound_caches(states)
 
-    def _apply(self, state: TaskState, wall_clock_ms: int) -> None:
+    def _write_rows(self, state: TaskState, wall_clock_ms: int) -> None:
         began_ms = self._clock.monotonic_ms()
         state.apply(wall_clock_ms)
         if self._on_apply is not None:
@@ -142,7 +142,9 @@ class Maintenance:
         if now_ms - self._last_purge_ms < self._config.purge_interval_ms:
             return
         self._last_purge_ms = now_ms
-        consumed = dict(each for owned in tasks for each in _consumed(plan, owned))
+        consumed = dict(
+            each for owned in tasks for each in _consumed_repartition_offsets(plan, owned)
+        )
         expired = dict(each for owned in tasks for each in _expired(plan, owned))
         then, self._expired_then = self._expired_then, expired
         trimmed = {log: then[log] for log in expired if log in then}
@@ -154,12 +156,14 @@ class Maintenance:
                 _LOGGER.warning("internal records could not be purged: %s", text_of(exc))
 
 
-def _weight(state: TaskState) -> tuple[int, int]:
+def _size_key(state: TaskState) -> tuple[int, int]:
     """The task with the largest share of one limit is among the largest of the other."""
     return state.unapplied_bytes, state.unapplied_rows()
 
 
-def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
+def _consumed_repartition_offsets(
+    plan: BoundPlan, owned: OwnedTask
+) -> list[tuple[TopicPartition, int]]:
     """Return the committed offsets of repartition topics."""
     offsets = owned.task.committed_offsets.items()
     return [(tp, offset) for tp, offset in offsets if tp.topic in plan.repartition_topics]

@@ -53,7 +53,7 @@ class OutputBuffer:
         """Send outputs without waiting for their delivery, or buffer them."""
         if not records:
             return
-        wired = [r if r[_TIMESTAMP] else self._wired(r) for r in records]
+        wired = [r if r[_TIMESTAMP] else self._with_sent_timestamp(r) for r in records]
         if self._plain is None:
             yield from self._send_in_transaction(wired)
             return
@@ -103,7 +103,7 @@ class OutputBuffer:
         else:
             yield from self._transactions.produce(records)
 
-    def _wired(self, record: ProducedFields) -> ProducedFields:
+    def _with_sent_timestamp(self, record: ProducedFields) -> ProducedFields:
         """Return a record of event time 0 with the timestamp that is sent."""
         is_internal = self._plan.is_internal(record[0])
         timestamp = NO_TIMESTAMP if is_internal else _ONE_MS

@@ -116,17 +116,17 @@ class Transactions:
         """Produce records, opening the transaction if necessary."""
         if records:
             yield from self.begin()
-            yield Step("produce", self._live.produce, (records,))
+            yield Step("produce", self._current_producer.produce, (records,))
 
     def begin(self) -> Steps[None]:
         """Open the transaction unless it is open."""
         if not self.is_open:
-            yield Step("begin", self._live.begin)
+            yield Step("begin", self._current_producer.begin)
             self.is_open = True
 
     def flush(self) -> Steps[dict[TopicPartition, int]]:
         """Wait for delivery; return the next offsets of explicit partitions."""
-        delivered = yield Step("flush", self._live.flush, awaits_brokers=True)
+        delivered = yield Step("flush", self._current_producer.flush, awaits_brokers=True)
         return delivered  # type: ignore[no-any-return]
 
     def commit(
@@ -134,8 +134,8 @@ class Transactions:
     ) -> Steps[None]:
         """Add the offsets and commit. After any error the outcome is unknown: call `abandon`."""
         found = (offsets, group_metadata)
-        yield Step("send_offsets", self._live.send_offsets, found, awaits_brokers=True)
-        yield from self._end()
+        yield Step("send_offsets", self._current_producer.send_offsets, found, awaits_brokers=True)
+        yield from self._end_transaction()
 
     def commit_alone(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Commit records that belong to no task (the manifest) in a separate transaction.
@@ -147,7 +147,7 @@ class Transactions:
         for attempt in range(1, _ALONE_ATTEMPTS_MAX + 1):
             try:
                 yield from self.produce(records)
-                yield from self._end()
+                yield from self._end_transaction()
             except FencedError as exc:
                 fenced += 1
                 if fenced > _ALONE_FENCES_MAX:
@@ -164,10 +164,10 @@ class Transactions:
             else:
                 return
 
-    def _end(self) -> Steps[None]:
-        yield Step("commit", self._live.commit, awaits_brokers=True)
+    def _end_transaction(self) -> Steps[None]:
+        yield Step("commit", self._current_producer.commit, awaits_brokers=True)
         self.is_open = False
-        if self._live.must_be_replaced():
+        if self._current_producer.must_be_replaced():
             _LOGGER.info(
                 "committing took long: the producer of %s is replaced", self.transactional_id
             )
@@ -196,18 +196,18 @@ class Transactions:
                 _LOGGER.warning(
                     "could not abort the open transaction; it will time out: %s", text_of(exc)
                 )
-        yield from self._drop()
+        yield from self._close_producer()
 
     def _replace(self) -> Steps[None]:
-        yield from self._drop()
+        yield from self._close_producer()
         yield from self.initialise()
 
-    def _drop(self) -> Steps[None]:
-        old, self._producer = self._live, None
+    def _close_producer(self) -> Steps[None]:
+        old, self._producer = self._current_producer, None
         self.is_open = False
         yield Step("close_producer", old.close)
 
     @property
-    def _live(self) -> TransactionalProducer:
+    def _current_producer(self) -> TransactionalProducer:
         assert self._producer is not None, "initialise() first"
         return self._producer

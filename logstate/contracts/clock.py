@@ -146,7 +146,9 @@ class ThreadAlarm:
     def set(self, at_ms: float) -> None:
         self._at_ms = at_ms
         if self._thread is None:
-            self._thread = threading.Thread(target=self._check, name="logstate-alarm", daemon=True)
+            self._thread = threading.Thread(
+                target=self._watch_clock, name="logstate-alarm", daemon=True
+            )
             self._thread.start()
 
     def clear(self) -> None:
@@ -157,7 +159,7 @@ class ThreadAlarm:
         if self._thread is not None:
             self._thread.join()
 
-    def _check(self) -> None:
+    def _watch_clock(self) -> None:
         while not self._closed.wait(_LOOK_S):
             if time.monotonic_ns() / 1_000_000 >= self._at_ms:
                 self._ring()

@@ -39,7 +39,7 @@ class SpecChange(NamedTuple):
     meaning: str
 
     def __str__(self) -> str:
-        sides = f"stored {_shown(self.stored)}, declared {_shown(self.declared)}"
+        sides = f"stored {_side_text(self.stored)}, declared {_side_text(self.declared)}"
         return f"{self.subject}: {self.part}: {sides}. {self.meaning}"
 
 
@@ -75,5 +75,5 @@ def worst(changes: Iterable[SpecChange]) -> Verdict:
     return max((change.verdict for change in changes), default=Verdict.SAME)
 
 
-def _shown(side: Any) -> str:
+def _side_text(side: Any) -> str:
     return "nothing" if side is None else str(side)

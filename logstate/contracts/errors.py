@@ -67,21 +67,21 @@ class ErrorCollector:
         try:
             close()
         except Exception as exc:  # noqa: BLE001  user code may raise anything
-            self._note(exc)
+            self._keep_first_failure(exc)
 
     def steps(self, close: Steps[None]) -> Steps[None]:
         """Close one resource whose ``close`` is a generator of steps."""
         try:
             yield from close
         except Exception as exc:  # noqa: BLE001
-            self._note(exc)
+            self._keep_first_failure(exc)
 
     def finish(self) -> None:
         """Raise the first failure, after all resources were closed."""
         if self._failure is not None and self._cause is None:
             raise self._failure
 
-    def _note(self, exc: Exception) -> None:
+    def _keep_first_failure(self, exc: Exception) -> None:
         _LOGGER.warning(
             "closing continues after a failure: %s: %s", type(exc).__name__, text_of(exc)
         )

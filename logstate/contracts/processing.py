@@ -185,7 +185,7 @@ class ProcessorMetrics(Protocol):
         """Return a histogram; ``buckets`` are upper bounds, by default durations in seconds."""
 
 
-class _Uncounted:
+class _NoMetrics:
     """Metrics that are not collected."""
 
     def __init__(self, task: str, node: str) -> None: ...
@@ -215,7 +215,7 @@ class ApplicationContext:
     #: returns the directory for files of a task's processors; None: there is none
     files: Callable[[TaskId], Path] | None = None
     #: returns the metrics of a task and a node
-    metrics: Callable[[str, str], ProcessorMetrics] = _Uncounted
+    metrics: Callable[[str, str], ProcessorMetrics] = _NoMetrics
 
 
 #: for tasks outside an application

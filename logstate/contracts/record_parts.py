@@ -76,25 +76,26 @@ def headers_of(given: object, given_by: str) -> Headers:
         if not isinstance(given, list | tuple):
             remedy = "list(headers.items())" if isinstance(given, Mapping) else "a list"
             raise TypeError(
-                f"{given_by} the headers {shown(given)}, a {_kind(given)}: headers are a list of"
-                f" (name, bytes or None), or None. Give {remedy}"
+                f"{given_by} the headers {shown(given)}, a {_type_name(given)}: headers are a list"
+                f" of (name, bytes or None), or None. Give {remedy}"
             )
         given = list(given)
     for pair in given:
         if type(pair) is not tuple or len(pair) != 2:
             raise TypeError(
-                f"{given_by} the header {shown(pair)}, a {_kind(pair)}: a header is a tuple"
+                f"{given_by} the header {shown(pair)}, a {_type_name(pair)}: a header is a tuple"
                 " (name, bytes or None). Give the name and the value"
             )
         name, value = pair
         if not isinstance(name, str):
             raise TypeError(
-                f"{given_by} the header name {shown(name)}, a {_kind(name)}: names are str."
+                f"{given_by} the header name {shown(name)}, a {_type_name(name)}: names are str."
                 " Decode it"
             )
         if value is not None and not isinstance(value, bytes):
             raise TypeError(
-                f"{given_by} the header {name!r} with the value {shown(value)}, a {_kind(value)}:"
+                f"{given_by} the header {name!r} with the value {shown(value)}, a"
+                f" {_type_name(value)}:"
                 " values are bytes or None, as consumers of the topic receive them. Encode it, for"
                 " example with str(value).encode()"
             )
@@ -123,7 +124,7 @@ def topic_of(given: object, given_by: str) -> str:
     """Return a topic's name as a plain str; raise TypeError or ValueError for an invalid name."""
     if not isinstance(given, str):
         raise TypeError(
-            f"{given_by} the topic {shown(given)}, a {_kind(given)}: topics are named by str."
+            f"{given_by} the topic {shown(given)}, a {_type_name(given)}: topics are named by str."
             " Return a name for every record; filter out other records before"
         )
     name = str.__str__(given)
@@ -170,7 +171,7 @@ def _checked_int(given: object, what: str, wanted: str, remedy: str) -> int:
             return index(given)  # type: ignore[arg-type]  # raises for other types
         except TypeError:
             pass
-    raise TypeError(f"{what} {shown(given)}, a {_kind(given)}: {wanted} {remedy}")
+    raise TypeError(f"{what} {shown(given)}, a {_type_name(given)}: {wanted} {remedy}")
 
 
 def _time_remedy(given: object) -> str:
@@ -195,5 +196,5 @@ def _check_text(name: str, given_by: str) -> None:
         ) from None
 
 
-def _kind(given: object) -> str:
+def _type_name(given: object) -> str:
     return type(given).__name__

@@ -232,14 +232,15 @@ def _check_function(given: Any, serde: object, method: str, topic: str, *, is_ke
     for function in (given, called):
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise SerdeError(
-                f"{what} {_site(given)}, a coroutine function (async def), which is never awaited,"
+                f"{what} {_function_site(given)}, a coroutine function (async def), which is never"
+                " awaited,"
                 " so it would never run. Write a plain function; fetch what needs await, such as a"
                 " key for decryption, before it is needed"
             )
         if inspect.isgeneratorfunction(function):
             raise SerdeError(
-                f"{what} {_site(given)}, a generator function (it has a yield). A call does not run"
-                " it. Return the result"
+                f"{what} {_function_site(given)}, a generator function (it has a yield). A call"
+                " does not run it. Return the result"
             )
 
 
@@ -273,7 +274,8 @@ def _bytes_only(
         elif isinstance(data, str):
             remedy = 'Return text.encode("utf-8")'
         raise SerdeError(
-            f"the serializer {_site(serialize)} of {_owner_text(serde, topic, is_key=is_key)}"
+            f"the serializer {_function_site(serialize)} of"
+            f" {_owner_text(serde, topic, is_key=is_key)}"
             f" returned {shown(data)} ({type(data).__name__}) for a {type(value).__name__}, and a"
             f" serializer returns bytes. {remedy}"
         )
@@ -286,7 +288,7 @@ def _owner_text(serde: object, topic: str, *, is_key: bool) -> str:
     return f"the serde {type(serde).__qualname__} for the {part} of topic {topic!r}"
 
 
-def _site(function: Any) -> str:
+def _function_site(function: Any) -> str:
     target = inspect.unwrap(function)
     name = getattr(target, "__qualname__", type(target).__qualname__)
     code = getattr(target, "__code__", None)

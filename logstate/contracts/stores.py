@@ -274,7 +274,9 @@ def check_arguments(
             _check_time(spec, argument, value)
             if name == "as_of" and spec.history_ms is None:
                 remedy = "Leave it out, or keep versions: Materialized(..., history=...)"
-                raise _unfit(spec, f"a {spec.kind} store has no earlier values", value, remedy)
+                raise _argument_error(
+                    spec, f"a {spec.kind} store has no earlier values", value, remedy
+                )
 
 
 def prefix_bytes(spec: StoreSpec, prefix: Any) -> bytes | None:
@@ -291,7 +293,7 @@ def prefix_bytes(spec: StoreSpec, prefix: Any) -> bytes | None:
         of_parts = spec.key.prefix_bytes(prefix)
     except SerdeError as error:
         remedy = "Give the first parts of a key, as a tuple, or bytes"
-        raise _unfit(spec, f"prefix_scan(): {error}", prefix, remedy) from error
+        raise _argument_error(spec, f"prefix_scan(): {error}", prefix, remedy) from error
     if of_parts is not None or spec.key_format.get("format") in _PREFIXES:
         return of_parts
     remedy = (
@@ -303,7 +305,7 @@ def prefix_bytes(spec: StoreSpec, prefix: Any) -> bytes | None:
         f"prefix_scan() compares serialized keys, and the bytes of {spec.key!r} do not begin with"
         " those of a part of the key; it takes bytes"
     )
-    raise _unfit(spec, expected, prefix, remedy)
+    raise _argument_error(spec, expected, prefix, remedy)
 
 
 def checked_partition(store: str, partition: Any) -> int | None:
@@ -322,7 +324,7 @@ def _check_time(spec: StoreSpec, argument: str, given: Any) -> None:
     remedy = "Give the number of milliseconds"
     if isinstance(given, date):
         remedy = "Give int(moment.timestamp() * 1000) of an aware datetime"
-    raise _unfit(spec, f"{argument} takes an int, ms since the epoch", given, remedy)
+    raise _argument_error(spec, f"{argument} takes an int, ms since the epoch", given, remedy)
 
 
 def _check_key(
@@ -336,8 +338,8 @@ def _check_key(
         raise
     except Exception as error:
         why = f"{type(error).__name__}: {text_of(error)}"
-        raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, why) from error
-    raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, "Keys are never None")
+        raise _argument_error(spec, f"{argument} takes {_keys(spec)}", key, why) from error
+    raise _argument_error(spec, f"{argument} takes {_keys(spec)}", key, "Keys are never None")
 
 
 def _check_element(spec: StoreSpec, argument: str, element: Any) -> None:
@@ -349,7 +351,7 @@ def _check_element(spec: StoreSpec, argument: str, element: Any) -> None:
     except Exception as error:
         why = f"{type(error).__name__}: {text_of(error)}"
         expected = f"{argument} takes {spec.element!r}"
-        raise _unfit(spec, expected, element, why) from error
+        raise _argument_error(spec, expected, element, why) from error
 
 
 def _keys(spec: StoreSpec) -> str:
@@ -357,7 +359,7 @@ def _keys(spec: StoreSpec) -> str:
     return f"a key of {spec.key!r}" + ("" if known is None else f": {known.type_.__name__}")
 
 
-def _unfit(spec: StoreSpec, expected: str, given: Any, remedy: str) -> StoreArgumentError:
+def _argument_error(spec: StoreSpec, expected: str, given: Any, remedy: str) -> StoreArgumentError:
     return StoreArgumentError(
         f"store {spec.name!r}: {expected}, found {shown(given)} ({type(given).__name__}). {remedy}"
     )

@@ -181,14 +181,14 @@ class DirectoryLink:
             try:
                 self._be_in_touch()
             except LogstateError as exc:
-                self._lost(str(exc))
+                self._fail(str(exc))
                 pause(_RETRY_S, lambda: self._is_stopping)
             except Exception as exc:
                 _LOGGER.exception("the directory of the instances failed and will be retried")
-                self._lost(f"{type(exc).__name__}: {exc}")
+                self._fail(f"{type(exc).__name__}: {exc}")
                 pause(_RETRY_S, lambda: self._is_stopping)
 
-    def _lost(self, why: str) -> None:
+    def _fail(self, why: str) -> None:
         if self.trouble is None:
             _LOGGER.warning("the directory of instances is unavailable, retrying: %s", why)
         self.trouble = f"the directory of the application cannot be read: {why}"
@@ -241,7 +241,7 @@ class DirectoryLink:
             if entry is None and value is not None:
                 self._ignore(instance, offset)
             if entry is not None and not is_trusted:
-                self._distrust(instance, offset)
+                self._mark_as_untrusted(instance, offset)
             if entry is not None and past is not None:
                 past.heard(entry, record.timestamp()[1])
             if entry is not None and offset >= (self._since or 0):
@@ -274,7 +274,7 @@ class DirectoryLink:
     def _is_signed(self, value: bytes) -> bool:
         return is_signed(value, self._token, self._topic.application_id)
 
-    def _distrust(self, instance: str, offset: int) -> None:
+    def _mark_as_untrusted(self, instance: str, offset: int) -> None:
         if self._is_first(instance):
             _LOGGER.warning(
                 "instance %.100r has no address and no tasks here: offset %d of %s is not signed"

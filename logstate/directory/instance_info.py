@@ -119,11 +119,11 @@ def tasks_of(seen: Sequence[InstanceInfo]) -> list[TaskInfo]:
     for offset, entry in enumerate(alive):
         known.heard(entry.instance, encode_entry(entry), offset, 0)
     names = {name for entry in alive for name in (*entry.tasks, *entry.standbys)}
-    names |= set(islice(_expected(one.entry for one in seen), NAMES_MAX))
+    names |= set(islice(_expected_tasks(one.entry for one in seen), NAMES_MAX))
     return [_task(name, known, alive) for name in sorted(names, key=TaskId.parse)]
 
 
-def _expected(entries: Iterable[InstanceEntry]) -> Iterable[str]:
+def _expected_tasks(entries: Iterable[InstanceEntry]) -> Iterable[str]:
     counts: dict[int, int] = {}
     for entry in entries:
         for sub_topology, count in entry.task_counts.items():

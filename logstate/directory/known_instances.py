@@ -106,7 +106,7 @@ class KnownInstances:
         if not is_trusted:
             entry = entry.without_claims()
         if len(others) >= INSTANCES_MAX:
-            others = _lately(others, now_ms)
+            others = _recent_entries(others, now_ms)
             if len(others) >= INSTANCES_MAX:
                 return None
         claimed = {} if before is None else before.entry.claims()
@@ -161,7 +161,7 @@ class KnownInstances:
 
     def present(self, now_ms: float) -> list[InstanceEntry]:
         """Return all instances with recent heartbeats by id, regardless of addresses."""
-        return [one.entry for _, one in sorted(_lately(self._heard, now_ms).items())]
+        return [one.entry for _, one in sorted(_recent_entries(self._heard, now_ms).items())]
 
     def members(self, now_ms: float) -> list[tuple[InstanceEntry, MemberEntry]]:
         """Return the members of the group with their instances.
@@ -184,7 +184,7 @@ class KnownInstances:
 
     def silent_members(self, now_ms: float) -> frozenset[str]:
         """Return the transactional ids of silent instances that no present instance uses."""
-        lately = _lately(self._heard, now_ms)
+        lately = _recent_entries(self._heard, now_ms)
         silent = [one.entry.members for key, one in self._heard.items() if key not in lately]
         return frozenset(chain(*silent)) - self.present_members(now_ms)
 
@@ -233,7 +233,7 @@ class KnownInstances:
             return False
         return any(
             one.entry.claims().get(name) == number and one.since[name] < own.since[name]
-            for key, one in _lately(self._heard, now_ms).items()
+            for key, one in _recent_entries(self._heard, now_ms).items()
             if key != instance
         )
 
@@ -261,12 +261,12 @@ def address_claim(address: str) -> str:
     return ADDRESS + address
 
 
-def _lately(heard: Mapping[str, ReceivedEntry], now_ms: float) -> dict[str, ReceivedEntry]:
+def _recent_entries(heard: Mapping[str, ReceivedEntry], now_ms: float) -> dict[str, ReceivedEntry]:
     return {key: one for key, one in heard.items() if one.missed(now_ms) <= MISSED_MAX}
 
 
 def _live_of(heard: Mapping[str, ReceivedEntry], now_ms: float) -> _Live:
-    found = _lately(heard, now_ms)
+    found = _recent_entries(heard, now_ms)
     addresses: dict[str, int] = {}
     for one in found.values():
         entry = one.entry

@@ -126,7 +126,7 @@ class SnapshotLink:
                 with contextlib.ExitStack() as clients:
                     consumer = self._listening(clients)
                     while not self._is_stopping:
-                        self._turn(consumer, clients)
+                        self._serve_once(consumer, clients)
                         wait_s = _RETRY_S
             except LogstateError as exc:
                 _LOGGER.debug("the topic of snapshots is unavailable, retrying: %s", text_of(exc))
@@ -150,7 +150,7 @@ class SnapshotLink:
         consumer.assign({partition: end})
         return consumer
 
-    def _turn(self, consumer: LogConsumer, clients: contextlib.ExitStack) -> None:
+    def _serve_once(self, consumer: LogConsumer, clients: contextlib.ExitStack) -> None:
         marks = self._marks()
         answers: list[Message] = []
         while marks.notes:
@@ -159,20 +159,20 @@ class SnapshotLink:
         polled = consumer.poll(_BATCH, poll_s)
         if polled.out_of_range:
             raise LogstateError(f"{self._topic.partition} was recreated")
-        heard = [decode_message(r.value() or b"") for r in polled.records.get(self._where, ())]
+        heard = [decode_message(r.value() or b"") for r in polled.records.get(self._partition, ())]
         for order in heard:
-            if isinstance(order, SnapshotRequest) and _counts(order, marks.wanted):
+            if isinstance(order, SnapshotRequest) and _replaces(order, marks.wanted):
                 # The request must take effect before it is acknowledged.
                 marks.wanted = order
                 answers.append(Present(order.id, order.step, self._running(), dict(marks.shape)))
         if answers:
-            self._say(answers, clients)
+            self._send_answers(answers, clients)
 
     @property
-    def _where(self) -> TopicPartition:
+    def _partition(self) -> TopicPartition:
         return self._topic.partition
 
-    def _say(self, answers: list[Message], clients: contextlib.ExitStack) -> None:
+    def _send_answers(self, answers: list[Message], clients: contextlib.ExitStack) -> None:
         if self._producer is None:
             self._producer = self._cluster.plain_producer()
             clients.callback(_closed, self._producer)
@@ -181,7 +181,7 @@ class SnapshotLink:
         self._producer.flush()
 
 
-def _counts(order: SnapshotRequest, newest: SnapshotRequest | None) -> bool:
+def _replaces(order: SnapshotRequest, newest: SnapshotRequest | None) -> bool:
     """Return True if a request counts: the later of two replaces the other, but not by its end."""
     return not order.is_over or newest is None or newest.id == order.id
 

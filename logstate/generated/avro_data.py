@@ -43,7 +43,7 @@ _LOGICAL: Mapping[str, Make] = {
 }
 
 
-class _Later:
+class _LazyGenerator:
     """A generator that is looked up at its first call: a type may contain itself."""
 
     def __init__(self, check: Callable[[str], Make], name: str) -> None:
@@ -74,7 +74,7 @@ class AvroData:
         if isinstance(schema, list):
             return self._union(schema)
         if isinstance(schema, str):
-            return _PRIMITIVES.get(schema) or _Later(self._by_name, schema)
+            return _PRIMITIVES.get(schema) or _LazyGenerator(self._by_name, schema)
         kind, logical = schema["type"], schema.get("logicalType")
         if logical in _LOGICAL:
             return _LOGICAL[logical]
@@ -85,9 +85,9 @@ class AvroData:
         if kind in ("record", "error"):
             return self._record(schema)
         if kind == "enum":
-            return self._called(schema, lambda draw: draw.of(schema["symbols"]))
+            return self._with_name(schema, lambda draw: draw.of(schema["symbols"]))
         if kind == "fixed":
-            return self._called(schema, lambda draw: draw.data(schema["size"]))
+            return self._with_name(schema, lambda draw: draw.data(schema["size"]))
         if kind == "array":
             item = self._maker(schema["items"])
             return lambda draw: [item(draw) for _ in range(_length(draw))]
@@ -105,7 +105,7 @@ class AvroData:
             draw.depth -= 1
             return made
 
-        self._called(schema, make)
+        self._with_name(schema, make)
         fields.update({one["name"]: self._maker(one["type"]) for one in schema["fields"]})
         return make
 
@@ -120,7 +120,7 @@ class AvroData:
 
         return make
 
-    def _called(self, schema: Schema, make: Make) -> Make:
+    def _with_name(self, schema: Schema, make: Make) -> Make:
         self._named[schema["name"].rpartition(".")[2]] = make
         return make
 

@@ -183,13 +183,13 @@ def _text(schema: Schema, draw: Draw) -> str:
         return base64.b64encode(draw.data()).decode()
     pattern = schema.get("pattern")
     if pattern is not None:
-        return _fitting(pattern, draw)
+        return _text_for_pattern(pattern, draw)
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]](draw)
     return draw.word(schema.get("minLength", 0), schema.get("maxLength"))
 
 
-def _fitting(pattern: str, draw: Draw) -> str:
+def _text_for_pattern(pattern: str, draw: Draw) -> str:
     """Return one of several usual texts that fits; texts are not generated from a pattern."""
     word, number = draw.word(), str(draw.integer(1))
     tried = [

@@ -70,7 +70,10 @@ def generated_records(
     """
     if not read:
         raise ConfigError("the topology reads no external topic with a known name")
-    makers = {one.topic: (_drawn(one, is_key=True), _drawn(one, is_key=False)) for one in read}
+    makers = {
+        one.topic: (_generator_of(one, is_key=True), _generator_of(one, is_key=False))
+        for one in read
+    }
     tables = [one for one in read if one.is_table]
     streams = [one for one in read if not one.is_table] or tables
     rows = ((one.topic, number) for one in tables for number in range(keys))
@@ -121,7 +124,7 @@ def _not_read(number: int, topic: str, read: Iterable[str]) -> NoReturn:
     )
 
 
-def _drawn(one: GeneratedInput, *, is_key: bool) -> Callable[[Draw], bytes]:
+def _generator_of(one: GeneratedInput, *, is_key: bool) -> Callable[[Draw], bytes]:
     serde, what = (one.key, "key") if is_key else (one.value, "value")
     try:
         known = SCALARS.get(str(serde.describe()["format"])) if is_key else None

@@ -147,7 +147,7 @@ class AsgiService:
     def app(self) -> Starlette:
         """Return the ASGI application."""
         here, others, documents = self._answering, self._asking, self._instance.documents
-        read = ReadEndpoint(self._answers, self._may, here, self._misnamed)
+        read = ReadEndpoint(self._answers, self._has_token, here, self._refuse_other_host)
         routes = [
             WholePathRoute(READ_PATH, read, methods=["POST"]),  # the most frequent one: first
             WholePathRoute("/", page),
@@ -155,12 +155,12 @@ class AsgiService:
                 WholePathRoute(path, self._probe(one))
                 for path, one in self._instance.probes.items()
             ),
-            *(WholePathRoute(path, self._of(one, here)) for path, one in documents.items()),
-            WholePathRoute("/topics", self._of(self._topics.topics, others)),
-            WholePathRoute("/topics/{topic}", self._of(self._topics.newest, others)),
-            WholePathRoute("/stores/{store}", self._of(self._range, others)),
+            *(WholePathRoute(path, self._endpoint(one, here)) for path, one in documents.items()),
+            WholePathRoute("/topics", self._endpoint(self._topics.topics, others)),
+            WholePathRoute("/topics/{topic}", self._endpoint(self._topics.newest, others)),
+            WholePathRoute("/stores/{store}", self._endpoint(self._range, others)),
             WholePathRoute("/stores/{store}/changes", self._changes),
-            WholePathRoute("/stores/{store}/{key:path}", self._of(self._key, others)),
+            WholePathRoute("/stores/{store}/{key:path}", self._endpoint(self._key, others)),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: no_route})
 
@@ -174,11 +174,11 @@ class AsgiService:
 
         return endpoint
 
-    def _of(self, handler: Callable[[Request], Response], threads: Threads) -> Any:
+    def _endpoint(self, handler: Callable[[Request], Response], threads: Threads) -> Any:
         async def endpoint(request: Request) -> Response:
-            if not self._may(request.scope):
+            if not self._has_token(request.scope):
                 return unauthorized()
-            if (refusal := self._misnamed(request.scope)) is not None:
+            if (refusal := self._refuse_other_host(request.scope)) is not None:
                 return refusal
             if self._requests >= _REQUESTS_MAX:
                 return error_response(503, f"{self._requests} requests are in progress: try again")
@@ -194,14 +194,14 @@ class AsgiService:
 
         return endpoint
 
-    def _may(self, scope: Scope) -> bool:
+    def _has_token(self, scope: Scope) -> bool:
         if not self._wanted:
             return True
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, token = given.partition(b" ")  # case-insensitive (RFC 9110, 11.1)
         return scheme.lower() == _SCHEME and hmac.compare_digest(token.lstrip(b" "), self._wanted)
 
-    def _misnamed(self, scope: Scope) -> Response | None:
+    def _refuse_other_host(self, scope: Scope) -> Response | None:
         """Refuse a request that names another host, if only this machine may send requests.
 
         A page of another site can point its own name to this address (DNS rebinding), and its
@@ -259,7 +259,9 @@ class AsgiService:
         if request.method == "HEAD":  # a page that is not read must not count as read
             return ndjson_response(iter(()), self._asking)
         if "continue" in query:
-            pages = self._pages.taken(query["continue"], lambda begun: _check(request, begun))
+            pages = self._pages.taken(
+                query["continue"], lambda begun: _check_cursor(request, begun)
+            )
             return ndjson_response(_page(pages, limit, self._pages), self._asking)
         store = self._remote(request, name)
         as_bytes = is_base64(query)
@@ -304,9 +306,9 @@ class AsgiService:
 
     async def _changes(self, request: Request) -> Response:
         """Send server-sent events until the client disconnects."""
-        if not self._may(request.scope):
+        if not self._has_token(request.scope):
             return unauthorized()
-        if (misnamed := self._misnamed(request.scope)) is not None:
+        if (misnamed := self._refuse_other_host(request.scope)) is not None:
             return misnamed
         if len(self._streams) >= self._answers.serving.streams:
             refusal = f"{len(self._streams)} streams of changes are open, which is the maximum"
@@ -320,7 +322,7 @@ class AsgiService:
 
         self._streams.add(request)
         try:
-            opened = await self._reading.run(_opened, self._reader_of, request)
+            opened = await self._reading.run(_open_reader, self._reader_of, request)
         finally:
             if not isinstance(opened, ChangeFeed):
                 await ended()
@@ -353,7 +355,7 @@ class AsgiService:
             yield error_event(str(exc))
 
 
-def _opened(reader_of: Callable[[Request], ChangeFeed], request: Request) -> Any:
+def _open_reader(reader_of: Callable[[Request], ChangeFeed], request: Request) -> Any:
     """Return a reader, or the error response."""
     found: list[ChangeFeed] = []
 
@@ -382,7 +384,7 @@ def _lines(
     yield False, b'{"end":true}'
 
 
-def _check(request: Request, begun: _Pages) -> None:
+def _check_cursor(request: Request, begun: _Pages) -> None:
     """Raise BadRequestError if the request does not match the pages of the cursor."""
     if begun.store != request.path_params["store"]:
         raise BadRequestError(f"this cursor belongs to store {begun.store!r}")

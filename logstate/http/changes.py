@@ -89,7 +89,7 @@ class ChangeFeed:
             if spec.source_topic is None:
                 topic = log_of(admin, spec.name) or topic
             now_ms = clock.wall_clock_ms()
-            self._topic_id, self._positions = _begin(
+            self._topic_id, self._positions = _start_positions(
                 admin, topic, after, now_ms, from_beginning=from_beginning
             )
         finally:
@@ -155,7 +155,7 @@ class ChangeFeed:
         return found
 
 
-def _begin(
+def _start_positions(
     admin: Admin, topic: str, after: str, now_ms: int, *, from_beginning: bool
 ) -> tuple[str, dict[TopicPartition, int]]:
     """Return the topic's id, and where to begin."""
@@ -167,7 +167,7 @@ def _begin(
     if not after:
         return found.topic_id, start if from_beginning else admin.stable_offsets(partitions)
     end = admin.end_offsets(partitions)
-    given = _place(after)
+    given = _parse_event_id(after)
     if given is not None and given.topic_id not in (None, found.topic_id):
         raise ChangesGoneError(
             f"{after!r:.200} is a position in a log that was deleted, or moved to other partitions,"
@@ -213,7 +213,7 @@ class _Place(NamedTuple):
     topic_id: str | None
 
 
-def _place(text: str) -> _Place | None:
+def _parse_event_id(text: str) -> _Place | None:
     """Parse an id, which names each partition once; return None for other texts."""
     offsets_and_time, _, topic_id = text.partition("~")
     places, separator, at_s = offsets_and_time.partition("@")

@@ -50,11 +50,11 @@ class _WholeRequests:
         super().send(head + data)  # type: ignore[misc]
 
 
-class _Plain(_WholeRequests, HTTPConnection):
+class _HttpConnection(_WholeRequests, HTTPConnection):
     idle_since_s = 0.0
 
 
-class _Secured(_WholeRequests, HTTPSConnection):
+class _HttpsConnection(_WholeRequests, HTTPSConnection):
     idle_since_s = 0.0
 
 
@@ -68,7 +68,7 @@ class Client:
         if serving.token:
             self._headers["Authorization"] = f"Bearer {serving.token}"
         #: idle connections by host, the most recently used one last; it is taken first
-        self._idle: defaultdict[str, list[_Plain | _Secured]] = defaultdict(list)
+        self._idle: defaultdict[str, list[_HttpConnection | _HttpsConnection]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
@@ -103,7 +103,9 @@ class Client:
 
     def _answer(self, host: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         end_s = time.monotonic() + timeout_s
-        connection = self._kept(host, timeout_s) or self._new(host, timeout_s)
+        connection = self._idle_connection(host, timeout_s) or self._open_connection(
+            host, timeout_s
+        )
         try:
             path = urlsplit(host).path + READ_PATH
             connection.request("POST", path, body, self._headers)
@@ -119,7 +121,9 @@ class Client:
                 self._idle[host].append(connection)
         return response.status, content
 
-    def _kept(self, host: str, timeout_s: float) -> _Plain | _Secured | None:
+    def _idle_connection(
+        self, host: str, timeout_s: float
+    ) -> _HttpConnection | _HttpsConnection | None:
         for old in self._idle_since(time.monotonic() - _IDLE_S):
             old.close()
         while True:
@@ -132,7 +136,7 @@ class Client:
                 return connection
             connection.close()
 
-    def _idle_since(self, at_s: float) -> list[_Plain | _Secured]:
+    def _idle_since(self, at_s: float) -> list[_HttpConnection | _HttpsConnection]:
         """Remove and return the connections of every host that were not used since then."""
         found = []
         with self._lock:
@@ -141,15 +145,17 @@ class Client:
                     found.append(idle.pop(0))
         return found
 
-    def _new(self, host: str, timeout_s: float) -> _Plain | _Secured:
+    def _open_connection(self, host: str, timeout_s: float) -> _HttpConnection | _HttpsConnection:
         parts = urlsplit(host)
         if parts.scheme == "https":
-            trusted = self._trusted
-            return _Secured(parts.hostname or "", parts.port, timeout=timeout_s, context=trusted)
-        return _Plain(parts.hostname or "", parts.port, timeout=timeout_s)
+            trusted = self._ssl_context
+            return _HttpsConnection(
+                parts.hostname or "", parts.port, timeout=timeout_s, context=trusted
+            )
+        return _HttpConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
     @cached_property
-    def _trusted(self) -> ssl.SSLContext:
+    def _ssl_context(self) -> ssl.SSLContext:
         authority = self._authority
         return ssl.create_default_context(cafile=None if authority is None else str(authority))
 

@@ -116,9 +116,9 @@ class Accepted(socket.socket):
         self.held = 0
         self.timer: asyncio.TimerHandle | None = None
         #: closes the connection at once: before there is a protocol, by shutting down the socket
-        self.abort: Callable[[], None] = self._shut
+        self.abort: Callable[[], None] = self._close_socket
 
-    def _shut(self) -> None:
+    def _close_socket(self) -> None:
         with contextlib.suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
 
@@ -191,7 +191,7 @@ class Connections:
         of_transport = transport.get_extra_info("socket")
         found = None if of_transport is None else self._open.get(of_transport.fileno())
         if found is not None:
-            _stop(found)
+            _stop_timer(found)
         return found
 
     def closed(self, one: Accepted) -> None:
@@ -199,7 +199,7 @@ class Connections:
         descriptor = one.fileno()
         if self._open.get(descriptor) is not one:
             return
-        _stop(one)
+        _stop_timer(one)
         del self._open[descriptor]
         self._leaving.discard(one)
         self._places.get(one.state, {}).pop(descriptor, None)
@@ -273,7 +273,7 @@ class Connections:
             self._evict(one)
 
 
-def _stop(one: Accepted) -> None:
+def _stop_timer(one: Accepted) -> None:
     if one.timer is not None:
         one.timer.cancel()
         one.timer = None

@@ -84,9 +84,9 @@ class _Limited(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ahead or self._is_waiting():
-            self._keep(data)
+            self._buffer(data)
         else:
-            self._take(data)
+            self._parse(data)
         self._report_state()
 
     def on_response_complete(self) -> None:
@@ -102,32 +102,32 @@ class _Limited(asyncio.Protocol):
         self._report_state()
 
     def resume_writing(self) -> None:
-        self._read = _without(self._read)
+        self._read = _cancelled(self._read)
         super().resume_writing()
         self._report_state()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._asked, self._read = _without(self._asked), _without(self._read)
+        self._asked, self._read = _cancelled(self._asked), _cancelled(self._read)
         self._ahead.clear()
         super().connection_lost(exc)
 
     # -------------------------------------------------------------- pieces
 
-    def _take(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> None:
         """Parse data up to the next request after the one in progress."""
         for start in range(0, len(data), _PIECE):
             if self.transport.is_closing():
                 return
             if self._is_waiting():
-                self._keep(data[start:])
+                self._buffer(data[start:])
                 return
             piece = data[start : start + _PIECE]
             super().data_received(piece)
-            self._count(len(piece))
+            self._check_size(len(piece))
 
-    def _count(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         if self._is_answering():
-            self._asked, self._head_bytes = _without(self._asked), 0
+            self._asked, self._head_bytes = _cancelled(self._asked), 0
             self._body_bytes = self._body_bytes + size if self.cycle.more_body else 0
         else:
             self._head_bytes += size
@@ -142,7 +142,7 @@ class _Limited(asyncio.Protocol):
         ):
             self._close()
 
-    def _keep(self, data: bytes) -> None:
+    def _buffer(self, data: bytes) -> None:
         self._ahead += data
         if len(self._ahead) > AHEAD_BYTES_MAX:
             self._ahead.clear()
@@ -153,7 +153,7 @@ class _Limited(asyncio.Protocol):
         if self._ahead and not self._is_waiting():
             data = bytes(self._ahead)
             self._ahead.clear()
-            self._take(data)
+            self._parse(data)
             self._report_state()
 
     def _report_state(self) -> None:
@@ -191,7 +191,7 @@ class _Limited(asyncio.Protocol):
         return self._is_answering() and not self.cycle.more_body
 
 
-def _without(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
     """Cancel the timer, and return None."""
     if timer is not None:
         timer.cancel()

@@ -30,12 +30,12 @@ def _part(message: Any, field: Any) -> Any:
     found = getattr(message, field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         values = field.message_type.fields_by_name["value"]
-        return {_name(key): _named(one, values) for key, one in found.items()}
+        return {_name(key): _enum_name(one, values) for key, one in found.items()}
     if _is_repeated(field):
-        return [_named(one, field) for one in found]
+        return [_enum_name(one, field) for one in found]
     if field.has_presence and not message.HasField(field.name):
         return None
-    return _named(found, field)
+    return _enum_name(found, field)
 
 
 def _is_repeated(field: Any) -> bool:
@@ -44,7 +44,7 @@ def _is_repeated(field: Any) -> bool:
     return field.label == field.LABEL_REPEATED if known is None else bool(known)
 
 
-def _named(value: Any, field: Any) -> Any:
+def _enum_name(value: Any, field: Any) -> Any:
     """Return the name of an enum's number, or its digits if it has no name."""
     if field.enum_type is None:
         return value

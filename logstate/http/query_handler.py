@@ -82,12 +82,12 @@ class QueryHandler:
         A request for a standby reads its standby copy, if ``max_age_ms`` allows.
         """
         if not request.standby:
-            self._check(request.store, request.partition)
+            self._check_owner(request.store, request.partition)
             limit_ms = self.serving.max_age // timedelta(milliseconds=1)
             request = msgspec.structs.replace(request, max_silence_ms=limit_ms)
         return self.read_here(request)
 
-    def _check(self, store: str, partition: int) -> None:
+    def _check_owner(self, store: str, partition: int) -> None:
         place = self.lookup.place(store)
         if place.is_global or self.lookup.why_not() is not None:
             return

@@ -150,9 +150,9 @@ class RemoteStore(StoreReads[K, G, R, M]):
         place, lookup = self._place, self._lookup
         chosen = checked_partition(self.name, partition)
         if chosen is not None:
-            self._check_partition(chosen, self._count(end_s))
-            return self._retried(call, lambda: chosen)
-        guess = self._retried(call, lambda: lookup.partition_of_key(place, key))
+            self._check_partition(chosen, self._task_count(end_s))
+            return self._retry(call, lambda: chosen)
+        guess = self._retry(call, lambda: lookup.partition_of_key(place, key))
         if place.is_placed or place.is_global:
             return guess
         is_there, value = found_rows(guess.value, read)
@@ -161,9 +161,9 @@ class RemoteStore(StoreReads[K, G, R, M]):
 
     def _in_other_partitions(self, call: _Call, guess: RemoteAnswer[Any]) -> RemoteAnswer[Any]:
         """Find the first partition with the key: producers may use another partitioner."""
-        for partition in range(self._count(call.end_s)):
+        for partition in range(self._task_count(call.end_s)):
             if partition != guess.partition:
-                one = self._retried(call, lambda number=partition: number)  # type: ignore[misc]
+                one = self._retry(call, lambda number=partition: number)  # type: ignore[misc]
                 is_there, value = found_rows(one.value, call.read)
                 if is_there:
                     return replace(one, value=value)
@@ -192,13 +192,13 @@ class RemoteStore(StoreReads[K, G, R, M]):
         """
         self._codec.arguments_out(read, arguments)
         self._check_at_least(self.end_s())
-        for partition in range(self._count(self.end_s())):
+        for partition in range(self._task_count(self.end_s())):
             call = _Call(read, arguments, self.end_s())
-            yield self._retried(call, lambda number=partition: number)  # type: ignore[misc]
+            yield self._retry(call, lambda number=partition: number)  # type: ignore[misc]
 
     # ------------------------------------------------------------------ pieces
 
-    def _count(self, end_s: float) -> int:
+    def _task_count(self, end_s: float) -> int:
         return self._until_known(lambda: self._lookup.task_count(self._place), end_s)
 
     def _check_partition(self, partition: int, count: int) -> None:
@@ -211,12 +211,12 @@ class RemoteStore(StoreReads[K, G, R, M]):
     def _check_at_least(self, end_s: float) -> None:
         """Refuse positions of unknown partitions, which would never be checked."""
         if self._at_least:
-            count = self._count(end_s)
+            count = self._task_count(end_s)
             for _, partition, _ in self._at_least:
                 self._check_partition(partition, count)
 
-    def _retried(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer[Any]:
-        return self._until_known(lambda: self._once(call, number()), call.end_s)
+    def _retry(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer[Any]:
+        return self._until_known(lambda: self._call_once(call, number()), call.end_s)
 
     def _until_known(self, attempt: Callable[[], T], end_s: float) -> T:
         wait_s, attempts = _FIRST_WAIT_S, 0
@@ -233,7 +233,7 @@ class RemoteStore(StoreReads[K, G, R, M]):
             self._wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _once(self, call: _Call, partition: int) -> RemoteAnswer[Any]:
+    def _call_once(self, call: _Call, partition: int) -> RemoteAnswer[Any]:
         try:
             return self._of_owner(call, partition)
         except (StoreUnavailableError, MisdirectedError):

@@ -73,7 +73,7 @@ class Server:
         """Serve the application in a thread."""
         serving = self._serving
         config = uvicorn.Config(
-            self._gated(app),
+            self._with_request_limit(app),
             loop="asyncio",  # another loop would accept connections without counting them
             log_config=None,
             access_log=False,
@@ -99,7 +99,7 @@ class Server:
         _LOGGER.info("serving queries at %s", self.address)
         self._thread = thread  # assigned after the start: a thread that failed is not joined
 
-    def _gated(self, app: Any) -> Any:
+    def _with_request_limit(self, app: Any) -> Any:
         """Return the application with a limit: above it, only probes are served."""
         connections = self.connections
 

@@ -21,7 +21,7 @@ def check_files(serving: Serving) -> None:
     certificate, private_key = serving.certificate, serving.private_key
     if certificate is not None and private_key is not None:
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        problems += _tried(
+        problems += _problems_of(
             f"certificate={str(certificate)!r} and private_key={str(private_key)!r} of Serving",
             "a certificate in PEM, and its key, without a password",
             lambda: server.load_cert_chain(certificate, private_key, password=_no_password),
@@ -29,7 +29,7 @@ def check_files(serving: Serving) -> None:
         )
     authority = serving.authority
     if authority is not None:
-        problems += _tried(
+        problems += _problems_of(
             f"authority={str(authority)!r} of Serving",
             "certificates in PEM",
             lambda: ssl.create_default_context(cafile=authority),
@@ -39,7 +39,7 @@ def check_files(serving: Serving) -> None:
         raise ConfigError(problems)
 
 
-def _tried(
+def _problems_of(
     name: str, wanted: str, load: Callable[[], object], files: tuple[str | Path, ...]
 ) -> list[str]:
     for file in files:

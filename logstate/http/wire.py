@@ -78,11 +78,11 @@ class StoreCodec:
     def arguments_out(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Encode; raise StoreArgumentError for a key or a time of another type."""
         check_arguments(self._spec, self._key_out, read, arguments)
-        return self._converted(read, arguments, self._key_out, self._element_out)
+        return self._decoded_arguments(read, arguments, self._key_out, self._element_out)
 
     def arguments_in(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Decode; raise SerdeError for bytes that are not a key."""
-        return self._converted(read, arguments, self._decoded, self._element_in)
+        return self._decoded_arguments(read, arguments, self._decoded, self._element_in)
 
     def answer_out(self, read: str, answer: Any) -> Any:
         """Encode the result of a read that does not return rows."""
@@ -143,7 +143,7 @@ class StoreCodec:
             left = self._key_in(left)
         return left, self.value_in(value)
 
-    def _converted(
+    def _decoded_arguments(
         self,
         read: str,
         arguments: Sequence[Any],

@@ -97,7 +97,7 @@ class KafkaAdmin:
     def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
         if not topics:
             return set()
-        made = self._made(topics)
+        made = self._create_missing(topics)
         deadline = time.monotonic() + self._reach_limit_s
         again = time.monotonic() + _QUICK_S
         while left := self._without_leaders(topics):
@@ -110,12 +110,12 @@ class KafkaAdmin:
             if now > again:
                 # Topics that existed may have been deleted since by the process that created them.
                 if others := [topic for topic in left if topic.name not in made]:
-                    made |= self._made(others)
+                    made |= self._create_missing(others)
                 again = time.monotonic() + _QUICK_S
             time.sleep(0.05)
         return made
 
-    def _made(self, topics: Sequence[NewTopic]) -> set[str]:
+    def _create_missing(self, topics: Sequence[NewTopic]) -> set[str]:
         """Create the missing topics; return the names of those that this call created."""
         native = [
             NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))

@@ -149,7 +149,7 @@ def clock_skew(config: Mapping[str, Any]) -> ClockSkew:
     made = confluent_kafka.admin.NewTopic(topic, 1, -1, config=dated)
     try:
         native.create_topics([made])[topic].result(2 * _REQUEST_S)
-        return _compared(config, admin, topic)
+        return _clock_skew(config, admin, topic)
     except confluent_kafka.KafkaException as exception:
         raise BrokerError(f"topic {topic!r}: {native_error(exception).str()}") from exception
     finally:
@@ -158,7 +158,7 @@ def clock_skew(config: Mapping[str, Any]) -> ClockSkew:
         admin.close()
 
 
-def _compared(config: Mapping[str, Any], admin: KafkaAdmin, topic: str) -> ClockSkew:
+def _clock_skew(config: Mapping[str, Any], admin: KafkaAdmin, topic: str) -> ClockSkew:
     admin.end_offsets([TopicPartition(topic, 0)])  # waits for its leader
     producer = confluent_kafka.Producer({**config, "linger.ms": 0})
     dated: list[ClockSkew] = []

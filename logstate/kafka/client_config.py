@@ -122,7 +122,7 @@ def admin_client(config: Mapping[str, Any], **of_client: Any) -> Any:
 def _refused(config: Mapping[str, Any], error: str) -> ConfigError:
     """``error`` quotes names of settings, and no value of a setting that the client knows."""
     unknown = [
-        _unknown(key, f"kafka[{key!r}]")
+        _unknown_setting(key, f"kafka[{key!r}]")
         for key in config
         if key not in KNOWN_KEYS and f'property: "{key}"' in error
     ]
@@ -169,7 +169,7 @@ def _problem_with_key(key: object, allow_unsafe: bool, name: str) -> str | None:
     advice = java_advice(key)
     if advice is not None:
         return f"{shown} is not a setting of this client: {advice}."
-    return None if _is_known_to_client(key) else _unknown(key, shown)
+    return None if _is_known_to_client(key) else _unknown_setting(key, shown)
 
 
 def _is_known_to_client(key: str) -> bool:
@@ -187,7 +187,7 @@ def _is_known_to_client(key: str) -> bool:
     raise AssertionError(f"a client took {_NO_SETTING!r}")
 
 
-def _unknown(key: str, shown: str) -> str:
+def _unknown_setting(key: str, shown: str) -> str:
     dotted = key.strip().lower().replace("_", ".")
     names = KNOWN_KEYS | OWNED_KEYS.keys() | JAVA_NAMES
     near = (

@@ -43,15 +43,15 @@ class ClientSettings:
 
     def of_consumers(self) -> dict[str, Any]:
         """Return the settings of the group's member and of the readers of changelogs."""
-        return {**_without(self.common, PRODUCER_KEYS), **self.consumer}
+        return {**_without_keys(self.common, PRODUCER_KEYS), **self.consumer}
 
     def of_producers(self) -> dict[str, Any]:
         """Return the settings of both kinds of producer."""
-        return {**_without(self.common, CONSUMER_KEYS), **self.producer}
+        return {**_without_keys(self.common, CONSUMER_KEYS), **self.producer}
 
     def of_admin(self) -> dict[str, Any]:
         """Return the settings of the admin client."""
-        return {**_without(self.common, CONSUMER_KEYS | PRODUCER_KEYS), **self.admin}
+        return {**_without_keys(self.common, CONSUMER_KEYS | PRODUCER_KEYS), **self.admin}
 
     @property
     def rack(self) -> str:
@@ -95,5 +95,5 @@ _ELSEWHERE_THAN_ADMIN = {
 }
 
 
-def _without(config: Config, keys: frozenset[str]) -> dict[str, Any]:
+def _without_keys(config: Config, keys: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in keys}

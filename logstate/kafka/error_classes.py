@@ -138,21 +138,21 @@ def _by_code() -> dict[int, Reaction]:
         (Reaction.FATAL, _FATAL),
     ):
         for name in names.split():
-            code = _code(name)
+            code = _error_code(name)
             if code is not None:
                 assert code not in table, name
                 table[code] = reaction
     return table
 
 
-def _code(name: str) -> int | None:
+def _error_code(name: str) -> int | None:
     """Return the number of an error; None if the installed client does not have it."""
     return getattr(KafkaError, name, None)
 
 
 REACTIONS: Final[Mapping[int, Reaction]] = _by_code()
 _AT: Final[Mapping[tuple[Place, int | None], Reaction]] = {
-    (place, _code(name)): reaction
+    (place, _error_code(name)): reaction
     for place, answers in _ELSEWHERE.items()
     for reaction, names in answers.items()
     for name in names.split()

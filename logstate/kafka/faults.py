@@ -173,8 +173,8 @@ def not_made(
     if why:
         return TopicError(why)
     text = (
-        f"creating topic {topic.name!r} ({_count(topic.partitions, 'partition')},"
-        f" {_copies(topic)}) failed: {error.str()} ({error.name()})"
+        f"creating topic {topic.name!r} ({_counted(topic.partitions, 'partition')},"
+        f" {_replication_text(topic)}) failed: {error.str()} ({error.name()})"
     )
     if error.code() == KafkaError.TOPIC_EXCEPTION:
         return TopicError(f"{text}. {_of_name(topic)}")
@@ -212,7 +212,9 @@ def _remedy(topic: NewTopic, code: int, brokers: int) -> str:
 
 def _of_copies(topic: NewTopic, brokers: int) -> str:
     asked = topic.replication_factor
-    have = f"the cluster has {_count(brokers, 'broker')}" if brokers else "there are fewer brokers"
+    have = (
+        f"the cluster has {_counted(brokers, 'broker')}" if brokers else "there are fewer brokers"
+    )
     if asked < 0:
         return (
             "The brokers' default number of replicas was requested"
@@ -234,7 +236,7 @@ def _of_name(topic: NewTopic) -> str:
     )
 
 
-def _copies(topic: NewTopic) -> str:
+def _replication_text(topic: NewTopic) -> str:
     if topic.replication_factor < 0:
         return "the brokers' default number of replicas"
     return f"replication factor {topic.replication_factor}"
@@ -244,5 +246,5 @@ def _config(topic: NewTopic) -> str:
     return ", ".join(f"{name}={value}" for name, value in topic.config.items()) or "no settings"
 
 
-def _count(number: int, noun: str) -> str:
+def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -86,10 +86,10 @@ class KafkaGroupConsumer:
                 self._positions[tp] = cast(int, records[-1].offset()) + 1
         while polled.unreadable:
             self._pass_batch(polled, *polled.unreadable.popitem())
-        polled.out_of_range = self._news(polled.out_of_range)
+        polled.out_of_range = self._new_out_of_range(polled.out_of_range)
         if self._has_rebalanced:
             self._has_rebalanced = False
-            self._beside.call(self._wake)
+            self._beside.call(self._fetch_now)
         return polled
 
     def _pass_batch(
@@ -112,21 +112,23 @@ class KafkaGroupConsumer:
         self._positions[partition] = end
 
     def _continue_at(self, partition: TopicPartition, position: int) -> None:
-        if not self._sought(partition, position):
+        if not self._try_seek(partition, position):
             self._assign_again({partition}, {partition: position})
         if partition in self._paused:
             self._consumer.pause(native([partition]))
         else:
             self._resume([partition])
 
-    def _news(self, out_of_range: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _new_out_of_range(
+        self, out_of_range: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Return those of started partitions, without positions before their current start."""
         starts = self._positions
         mended = {tp for tp, at in out_of_range.items() if 0 <= at < starts.get(tp, 0)}
         self._out_of_range |= out_of_range.keys() - mended
         return {tp: at for tp, at in out_of_range.items() if tp in starts and tp not in mended}
 
-    def _wake(self) -> None:
+    def _fetch_now(self) -> None:
         """Make the client fetch resumed partitions at once.
 
         A thread of the client that found nothing to fetch sleeps for up to a second; neither
@@ -187,12 +189,12 @@ class KafkaGroupConsumer:
         self, positions: Mapping[TopicPartition, int], broken: AbstractSet[TopicPartition]
     ) -> None:
         whole = {tp: at for tp, at in positions.items() if tp not in broken}
-        refused = {tp for tp, at in whole.items() if not self._sought(tp, at)}
+        refused = {tp for tp, at in whole.items() if not self._try_seek(tp, at)}
         if refused or broken:
             self._assign_again(refused | broken, positions)
         self._resume(positions)
 
-    def _sought(self, partition: TopicPartition, position: int) -> bool:
+    def _try_seek(self, partition: TopicPartition, position: int) -> bool:
         """Seek; return whether it worked: not if the client no longer fetches the partition."""
         try:
             self._consumer.seek(*native_at({partition: position}))
@@ -239,7 +241,7 @@ class KafkaGroupConsumer:
 
     def _resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._consumer.resume(native(partitions))
-        self._wake()
+        self._fetch_now()
 
     def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._beside.call(lambda: self._known_ends(partitions))

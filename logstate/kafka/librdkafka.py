@@ -164,14 +164,14 @@ class Librdkafka:
         handle = _first_field(client)
         if handle is not None and kind not in self._kinds:
             # All objects of the kind have the same layout: checking once is enough.
-            self._kinds[kind] = self._belongs(handle, client)
+            self._kinds[kind] = self._is_handle_of(handle, client)
             if not self._kinds[kind]:
                 return _warn_once("a client object keeps its handle elsewhere")
         return handle
 
-    def _belongs(self, handle: int, client: object) -> bool:
+    def _is_handle_of(self, handle: int, client: object) -> bool:
         address = id(client).to_bytes(ctypes.sizeof(_POINTER), "little")
-        if address not in _copied(handle, _PROBED_BYTES):
+        if address not in _copy_memory(handle, _PROBED_BYTES):
             return False
         return bool(self.opaque(handle) == id(client))
 
@@ -212,7 +212,7 @@ def _first_field(client: object) -> int | None:
     return _POINTER.from_address(id(client) + header).value
 
 
-def _copied(address: int, size: int) -> bytes:
+def _copy_memory(address: int, size: int) -> bytes:
     """Copy memory that may not be mapped; return b"" if it is not.
 
     Reading it here would crash the process. A system call returns an error for an address that it

@@ -108,9 +108,9 @@ class KafkaPlainProducer:
     """
 
     def __init__(self, config: Mapping[str, Any], *, call_limit_s: float = CALL_LIMIT_S) -> None:
-        self._make({**config, **_FAILURES_ONLY, "on_delivery": self._on_delivery}, call_limit_s)
+        self._create({**config, **_FAILURES_ONLY, "on_delivery": self._on_delivery}, call_limit_s)
 
-    def _make(
+    def _create(
         self, config: dict[str, Any], call_limit_s: float, *, reports_positions: bool = False
     ) -> None:
         self._call_limit_s = call_limit_s
@@ -136,7 +136,7 @@ class KafkaPlainProducer:
             self._produce_one(records[last], partition, is_tracked=True)
             start = last + 1
         self._produce_run(records, start, len(records))
-        self._serve(0)
+        self._serve_callbacks(0)
 
     def _produce_run(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
         """Produce records that need no delivery report."""
@@ -187,7 +187,7 @@ class KafkaPlainProducer:
                         "records were not delivered, and the client had no room for another one,"
                         f" within {self._call_limit_s:g} s; the broker is slow or unreachable"
                     ) from exc
-                self._serve(0.05)
+                self._serve_callbacks(0.05)
             except KafkaException as exc:
                 raise translate_error(exc, f"producing to {topic!r}", "produce") from exc
 
@@ -209,7 +209,7 @@ class KafkaPlainProducer:
         delivered, self._delivered = self._delivered, {}
         return delivered
 
-    def _serve(self, timeout_s: float) -> None:
+    def _serve_callbacks(self, timeout_s: float) -> None:
         """Let callbacks run; raise a fatal error of the client."""
         try:
             self._producer.poll(timeout_s)
@@ -281,7 +281,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     ) -> None:
         # A failed delivery fails the transaction, and needs no report.
         reports = {} if reports_positions else _FAILURES_ONLY
-        self._make({**config, **reports}, call_limit_s, reports_positions=reports_positions)
+        self._create({**config, **reports}, call_limit_s, reports_positions=reports_positions)
         self._sender = record_sender(self._producer, self._counts.of)
         self._is_suspect = False
         self._name = f"transactions of {config['transactional.id']!r}"
@@ -295,7 +295,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         # So it connects first; waiting longer than that gains nothing.
         with suppress(KafkaException):
             self._producer.list_topics(_ANY_TOPIC, timeout=_COORDINATOR_RETRY_S)
-        self._retried(self._producer.init_transactions, f"initialising {self._name}", _PATIENCE_S)
+        self._retry(self._producer.init_transactions, f"initialising {self._name}", _PATIENCE_S)
 
     def begin(self) -> None:
         self._topics = set()
@@ -346,7 +346,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     ) -> None:
         producer = self._producer
         doing = "adding offsets"
-        self._retried(
+        self._retry(
             lambda timeout: self._calls.call(
                 lambda: send_offsets(producer, offsets, group_metadata, timeout),
                 self._hang_limit_s,
@@ -358,7 +358,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     def commit(self) -> None:
         started = time.monotonic()
         try:
-            self._retried(self._producer.commit_transaction, "committing the transaction")
+            self._retry(self._producer.commit_transaction, "committing the transaction")
         finally:
             self._note_duration(started)
         self._delivered = {}
@@ -367,7 +367,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         self._calls.refuse_if_hanging("aborting the transaction")
         started = time.monotonic()
         try:
-            self._retried(self._producer.abort_transaction, "aborting the transaction", _PATIENCE_S)
+            self._retry(self._producer.abort_transaction, "aborting the transaction", _PATIENCE_S)
         finally:
             self._note_duration(started)
             self._delivered = {}
@@ -389,7 +389,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         if time.monotonic() - started >= SUSPECT_AFTER_S:
             self._is_suspect = True
 
-    def _retried(
+    def _retry(
         self, call: Callable[[float], Any], doing: str, limit_s: float | None = None
     ) -> None:
         """Repeat the call while the client allows it; a call that timed out continues inside it."""

@@ -123,7 +123,7 @@ class ExtensionRecords:
             self.attach(tuple(self._attached))
         deadline = now + timeout_s
         while True:
-            polled = self._arrived(max_records, place)
+            polled = self._take_arrived(max_records, place)
             if polled is not None:
                 return polled
             left_s = deadline - time.monotonic()
@@ -133,7 +133,7 @@ class ExtensionRecords:
             if self._arrivals.poll(max(1.0, left_s * 1000)):
                 os.read(self._reader, 4096)
 
-    def _arrived(self, max_records: int, place: Place) -> Polled | None:
+    def _take_arrived(self, max_records: int, place: Place) -> Polled | None:
         messages = self._consumer.consume(max_records, 0)
         if messages:
             return as_polled(messages, place)

@@ -60,7 +60,10 @@ def redacted(config: Mapping[str, Any]) -> dict[str, Any]:
     >>> redacted({"sasl.username": "ada", "sasl.password": "hunter2"})
     {'sasl.username': 'ada', 'sasl.password': '[hidden]'}
     """
-    return {key: HIDDEN if is_secret(str(key)) else _shown(value) for key, value in config.items()}
+    return {
+        key: HIDDEN if is_secret(str(key)) else _without_secret(value)
+        for key, value in config.items()
+    }
 
 
 def redacted_text(text: str, config: Mapping[str, Any]) -> str:
@@ -83,7 +86,7 @@ def _secrets(config: Mapping[str, Any]) -> Iterator[str]:
             yield str(value)
 
 
-def _shown(value: Any) -> Any:
+def _without_secret(value: Any) -> Any:
     if isinstance(value, Mapping):
         return redacted(value)
     if isinstance(value, str):

@@ -33,7 +33,7 @@ class LocalAuthority:
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _called("logstate local broker authority")
+        self._name = _common_name("logstate local broker authority")
         built = _builder(self._name, self._name, self._key)
         self._certificate = (
             built.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -49,7 +49,7 @@ class LocalAuthority:
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost")]
         certificate = (
-            _builder(_called("localhost"), self._name, key)
+            _builder(_common_name("localhost"), self._name, key)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -73,7 +73,7 @@ _SIGNS = x509.KeyUsage(
 )
 
 
-def _called(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

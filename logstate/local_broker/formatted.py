@@ -44,10 +44,10 @@ def format_directory(launch: Launch) -> None:
     if launch.cluster_id is not None:
         _format(launch)
         return
-    kept = _kept(launch)
-    if not _copied(kept, launch.records):
+    kept = _template_path(launch)
+    if not _copy_template(kept, launch.records):
         _format(launch)
-        _keep(launch.records, kept)
+        _save_template(launch.records, kept)
 
 
 def random_id() -> str:
@@ -58,7 +58,7 @@ def random_id() -> str:
     return made
 
 
-def _kept(launch: Launch) -> Path:
+def _template_path(launch: Launch) -> Path:
     """Return the path of the formatted directory for these settings, if there is one."""
     text = launch.settings.read_text(encoding="utf-8").replace(str(launch.data), "")
     identity = f"{launch.format_options}\n{_PORT.sub('', text)}"
@@ -66,7 +66,7 @@ def _kept(launch: Launch) -> Path:
     return launch.jars.with_name(f"{launch.jars.name}-formatted") / key
 
 
-def _copied(kept: Path, directory: Path) -> bool:
+def _copy_template(kept: Path, directory: Path) -> bool:
     """Copy the directory if there is one; another process may delete it meanwhile."""
     part = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
     try:
@@ -81,7 +81,7 @@ def _copied(kept: Path, directory: Path) -> bool:
     return True
 
 
-def _keep(directory: Path, kept: Path) -> None:
+def _save_template(directory: Path, kept: Path) -> None:
     """Keep a copy for the next broker; a start does not fail if the disk is full."""
     part = kept.with_name(f".{kept.name}-{uuid.uuid4().hex}")
     with contextlib.suppress(OSError):

@@ -62,13 +62,15 @@ def jar_set(name: str, jars: tuple[Jar, ...], environ: Mapping[str, str] = os.en
     """Return the directory with these jars, downloaded if necessary; raises as `broker_jars`."""
 
     def fill(folder: Path) -> None:
-        _fill(name, jars, folder, environ)
+        _download_missing(name, jars, folder, environ)
 
     asked_for = "".join(f"{jar.coordinates} {jar.sha256}\n" for jar in jars)
     return cached_set(name, asked_for, fill, environ)
 
 
-def _fill(name: str, jars: Sequence[Jar], folder: Path, environ: Mapping[str, str]) -> None:
+def _download_missing(
+    name: str, jars: Sequence[Jar], folder: Path, environ: Mapping[str, str]
+) -> None:
     """Put the jars into ``folder``, which may have some of them after a crash."""
     missing = [jar for jar in jars if not _is_in_cache(jar, folder, cache_directory(environ))]
     downloads = folder / "downloads"
@@ -172,7 +174,7 @@ def cached_set(
         cache.mkdir(parents=True, exist_ok=True)
         with _locked(cache / f".{target.name}.lock"):
             if not _is_complete(target):
-                _make(target, fill)
+                _create_atomically(target, fill)
     except OSError as error:
         raise BrokerError(
             f"The jars of {name} cannot be cached under {cache}: {text_of(error)}. "
@@ -181,7 +183,7 @@ def cached_set(
     return target
 
 
-def _make(target: Path, fill: Callable[[Path], None]) -> None:
+def _create_atomically(target: Path, fill: Callable[[Path], None]) -> None:
     # Only the holder of the lock works here, so whatever is in the way was left by a crash.
     work = target.with_name(f".{target.name}.part")
     work.mkdir(exist_ok=True)

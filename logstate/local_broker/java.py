@@ -51,7 +51,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         ConfigError: there is none; the message lists every one that was tried and why not.
     """
     tried: list[str] = []
-    for origin, executable in _candidates(environ):
+    for origin, executable in _java_candidates(environ):
         major = _major_version(executable)
         if major is not None and major >= OLDEST_MAJOR:
             return Java(executable, major, origin)
@@ -64,7 +64,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     )
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := shutil.which("java", path=environ.get("PATH")):

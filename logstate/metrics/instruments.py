@@ -313,10 +313,10 @@ class Metrics:
             )
         values = tuple(exportable(str(labels[name])) for name in metric.labels)
         with self._lock:
-            return cast(_I, self._series[metric.name].setdefault(values, _made(metric)))
+            return cast(_I, self._series[metric.name].setdefault(values, _new_instrument(metric)))
 
 
-def _made(metric: Metric) -> Instrument:
+def _new_instrument(metric: Metric) -> Instrument:
     return Histogram(metric.buckets) if metric.kind == "histogram" else _CLASSES[metric.kind]()
 
 

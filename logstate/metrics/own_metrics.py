@@ -44,12 +44,12 @@ class OwnMetrics:
                 f" {name + '_total'!r}"
             )
         metric = self._defined("counter", name, meaning, unit, labels)
-        return self.metrics.counter(metric, **self._all(labels))
+        return self.metrics.counter(metric, **self._all_labels(labels))
 
     def gauge(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> Gauge:
         """Return a value that increases and decreases; it is removed when the task is closed."""
         metric = self._defined("gauge", name, meaning, unit, labels)
-        return self.metrics.gauge(metric, **self._all(labels))
+        return self.metrics.gauge(metric, **self._all_labels(labels))
 
     def histogram(
         self,
@@ -72,9 +72,9 @@ class OwnMetrics:
                 " such as (10, 100, 1_000)"
             )
         metric = self._defined("histogram", name, meaning, unit, labels, bounds)
-        return self.metrics.histogram(metric, **self._all(labels))
+        return self.metrics.histogram(metric, **self._all_labels(labels))
 
-    def _all(self, labels: Mapping[str, object]) -> dict[str, object]:
+    def _all_labels(self, labels: Mapping[str, object]) -> dict[str, object]:
         return {"task": self.task, "node": self.node, **labels}
 
     def _defined(

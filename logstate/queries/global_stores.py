@@ -108,7 +108,7 @@ class GlobalStores:
         ends = yield Step("end_offsets", admin.end_offsets, (partitions,))
         self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
         for partition, start in starts.items():
-            self._begin(partition, start)
+            self._start_task(partition, start)
         yield Step("global_assign", self._consumer.assign, (starts,))
         self._work_time.begin(
             until_ms=float("inf")
@@ -163,12 +163,12 @@ class GlobalStores:
         assert self._consumer is not None
         polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
         self._overtaken |= polled.out_of_range.keys()
-        self._take(polled)
+        self._process_polled(polled)
         if self._overtaken:
             yield from self._find_again(sorted(self._overtaken))
         return [partition for partition, _ in polled.ends]
 
-    def _begin(self, partition: TopicPartition, start: int) -> None:
+    def _start_task(self, partition: TopicPartition, start: int) -> None:
         self._began_at[partition] = start
         self._tasks[partition].start_at({partition: start})
 
@@ -192,12 +192,12 @@ class GlobalStores:
                     " than the topic's retention deletes: give it a longer one"
                 )
             _LOGGER.warning("global topic %s: read from its start at %d", partition, start)
-            self._begin(partition, start)
+            self._start_task(partition, start)
             positions[partition] = start
         yield Step("global_assign", self._consumer.assign, (positions,))
         self._overtaken.clear()
 
-    def _take(self, polled: Polled) -> None:
+    def _process_polled(self, polled: Polled) -> None:
         touched = dict.fromkeys(self._behind)
         for partition, records in polled.records.items():
             task = self._tasks[partition]

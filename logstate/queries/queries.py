@@ -377,7 +377,7 @@ class QueryableStore(StoreReads[K, G, R, M]):
         self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any
     ) -> Any:
         try:
-            return self._found(read, partition, (key, *arguments), options)
+            return self._read_local(read, partition, (key, *arguments), options)
         except StoreAccessError:
             raise
         except Exception:
@@ -386,7 +386,7 @@ class QueryableStore(StoreReads[K, G, R, M]):
             check_arguments(place.spec, place.encode_key, read, (key, *arguments), options)
             raise
 
-    def _found(
+    def _read_local(
         self,
         read: str,
         partition: int | None,
@@ -396,7 +396,7 @@ class QueryableStore(StoreReads[K, G, R, M]):
         chosen = None if partition is None else checked_partition(self.name, partition)
         if chosen is not None:
             return self._read(chosen, read, arguments, options)
-        guess = self._guess(arguments[0])
+        guess = self._likely_partition(arguments[0])
         if self.is_placed:
             return self._read(guess, read, arguments, options)
         elsewhere: StoreUnavailableError | None = None
@@ -419,7 +419,7 @@ class QueryableStore(StoreReads[K, G, R, M]):
         self._check_guess(arguments[0], seen)
         return found
 
-    def _guess(self, key: Any) -> int:
+    def _likely_partition(self, key: Any) -> int:
         count = self._stores.task_count(self._place)
         if count is None:
             self._stores.check_running(self.name)

@@ -27,7 +27,7 @@ from logstate.task.owned_task import OwnedTask, Stage
 _FIRST_VIEW_S = 10.0
 
 
-def _nothing() -> float | None:
+def _no_stream_time() -> float | None:
     return None
 
 
@@ -44,9 +44,9 @@ class Freshness:
       of a task that lags behind are older than its last commit.
     """
 
-    now_ms: Callable[[], float | None] = _nothing
+    now_ms: Callable[[], float | None] = _no_stream_time
     #: returns since when the brokers are unavailable
-    away_since_ms: Callable[[], float | None] = _nothing
+    away_since_ms: Callable[[], float | None] = _no_stream_time
 
     def silence_ms(self, owned: OwnedTask) -> float:
         """Return the time since a task that ran was last known to be this instance's."""
@@ -160,7 +160,9 @@ class LocalStores(ReadableStores):
         return Answer(value, {str(partition): offset for partition, offset in view.inputs.items()})
 
     def partitions(self, place: StorePlace, *, standbys: bool) -> Mapping[int, bool]:
-        return {o.task_id.partition: o.is_readable for o in self._of(place, standbys=standbys)}
+        return {
+            o.task_id.partition: o.is_readable for o in self._tasks_with(place, standbys=standbys)
+        }
 
     def task_count(self, place: StorePlace) -> int | None:
         return 1 if place.is_global else self._task_counts(place.sub_topology)
@@ -171,11 +173,11 @@ class LocalStores(ReadableStores):
         return 0.0 if owned is None else self.freshness.age_ms(owned)
 
     def standby_lag(self, place: StorePlace) -> int:
-        return sum(owned.shown_lag or 0 for owned in self._of(place, standbys=True))
+        return sum(owned.shown_lag or 0 for owned in self._tasks_with(place, standbys=True))
 
     # ------------------------------------------------------------------ pieces
 
-    def _of(self, place: StorePlace, *, standbys: bool) -> list[OwnedTask]:
+    def _tasks_with(self, place: StorePlace, *, standbys: bool) -> list[OwnedTask]:
         tasks = sorted(self._tasks(place, standbys).items())
         return [owned for task, owned in tasks if task.sub_topology == place.sub_topology]
 

@@ -124,7 +124,7 @@ class Cursors(Generic[T]):
             is_first, self._is_swept = not self._is_swept, True
         del gone  # iterators are closed here, without the lock
         if is_first:
-            self._later(self._sweep)
+            self._later(self._drop_expired)
         return cursor
 
     def taken(self, cursor: str, check: Callable[[T], None] = lambda _: None) -> T:
@@ -152,12 +152,12 @@ class Cursors(Generic[T]):
             gone = self._open.pop(cursor, None)
         del gone  # the iterator is closed here, without the lock
 
-    def _sweep(self) -> None:
+    def _drop_expired(self) -> None:
         self._drop_idle()
         with self._lock:
             goes_on = self._is_swept = bool(self._open)
         if goes_on:
-            self._later(self._sweep)
+            self._later(self._drop_expired)
 
     def _is_idle(self, since_ms: float) -> bool:
         return self._now_ms is not None and self._now_ms() - since_ms >= IDLE_MS

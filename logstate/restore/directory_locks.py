@@ -45,13 +45,13 @@ class DirectoryLocks:
 
     def may_try(self, owned: OwnedTask) -> bool:
         """Return True if the directory of a task may be opened now, for the first time or again."""
-        wait = self._of(owned)
+        wait = self._wait_of(owned)
         return wait is None or self._clock.monotonic_ms() >= wait.again_ms
 
     def wait(self, owned: OwnedTask, error: DirectoryInUseError) -> None:
         """Record that the directory is in use. Raises the error if that has lasted for too long."""
         now_ms = self._clock.monotonic_ms()
-        wait = self._of(owned)
+        wait = self._wait_of(owned)
         if wait is None:
             wait = self._waits[owned.task_id] = _Wait(owned, now_ms)
         if not wait.is_logged and now_ms - wait.since_ms >= _USUAL_MS:
@@ -65,11 +65,11 @@ class DirectoryLocks:
 
     def opened(self, owned: OwnedTask) -> None:
         """Record that the directory was opened."""
-        wait = self._of(owned)
+        wait = self._wait_of(owned)
         if wait is not None and wait.is_logged:
             _LOGGER.info("task %s has opened its directory", owned.task_id)
         self._waits.pop(owned.task_id, None)
 
-    def _of(self, owned: OwnedTask) -> _Wait | None:
+    def _wait_of(self, owned: OwnedTask) -> _Wait | None:
         wait = self._waits.get(owned.task_id)
         return wait if wait is not None and wait.owned is owned else None

@@ -92,7 +92,7 @@ class MissingOffsets:
         if task_id.sub_topology not in self._feeding:
             return False
         records = yield from self._cuts.records()
-        return any(tp.topic in _begun(task_id, records) for tp in missing)
+        return any(tp.topic in _topics_read_before(task_id, records) for tp in missing)
 
     def _found(
         self, known: Mapping[TopicPartition, Committed], records: Mapping[bytes, bytes]
@@ -130,7 +130,7 @@ def problems_of(
             where = ""
             if one.offset is None and was_read(tp.topic, one, metadata):
                 where = _in_own_stores(plan, found, task_id, rows_of.get(task_id.sub_topology, ()))
-            if not where and tp.topic in _begun(task_id, found.records):
+            if not where and tp.topic in _topics_read_before(task_id, found.records):
                 where = _in_others(plan, found, task_id, tp.topic)
             if where:
                 problems[tp] = where
@@ -141,7 +141,7 @@ def _is_missing(committed: Committed, log: LogRange) -> bool:
     return committed.offset is None or committed.offset > log.end
 
 
-def _begun(task_id: TaskId, records: Mapping[bytes, bytes]) -> frozenset[str]:
+def _topics_read_before(task_id: TaskId, records: Mapping[bytes, bytes]) -> frozenset[str]:
     """Return the topics that the task is known to have read."""
     record = records.get(cut_key(task_id))
     return topics_of_record(record) if record else frozenset()

@@ -92,7 +92,7 @@ class OpenTransactions:
             self._waits.clear()
             return
         now = self._clock.monotonic_ms()
-        self._note(waiting, now)
+        self._keep_first_failure(waiting, now)
         due = [owned for owned in waiting if self._waits[owned.task_id].look_at_ms <= now]
         if not due:
             return
@@ -108,7 +108,7 @@ class OpenTransactions:
         for owned in due:
             self._waits[owned.task_id].looks += 1
             self._log_waiting_task(owned, writers[owned.task_id], now)
-        for writer in sorted(self._dead(writers) - self._fenced):
+        for writer in sorted(self._silent_writers(writers) - self._fenced):
             yield from self._fence(writer, "restores wait for a transaction that it left open")
 
     def _receive_group_view(self, group_view: GroupView) -> None:
@@ -120,7 +120,7 @@ class OpenTransactions:
         self._fenced = {w for w in self._fenced if w.transactional_id not in group_view.present}
         self._group_view = group_view
 
-    def _dead(self, writers: Mapping[TaskId, set[Writer]]) -> set[Writer]:
+    def _silent_writers(self, writers: Mapping[TaskId, set[Writer]]) -> set[Writer]:
         """Return writers that may have left a transaction open: last cut writers and silent
         members.
         """
@@ -144,7 +144,7 @@ class OpenTransactions:
             yield from self._fence(writer, "it stopped without leaving, and its tasks are here")
             self._fenced.add(writer)  # if fencing fails, the transaction times out
 
-    def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
+    def _keep_first_failure(self, waiting: Sequence[OwnedTask], now: float) -> None:
         known, self._waits = self._waits, {}
         for owned in waiting:
             progress = (owned.stage, _position(owned))

@@ -159,7 +159,7 @@ class Restorer:
             self.start_over(changelog, "was cut off below its restore")
         for changelog, records in polled.records.items():
             if changelog in self._active:
-                self._take(changelog, records)
+                self._apply_records(changelog, records)
         self._write_some(min(self._rows_max, _ROWS_MAX_WITH_TASKS) if busy else self._rows_max)
         positions = yield Step(self._steps["position"], _positions, (consumer, tuple(self._active)))
         for changelog, position in positions.items():
@@ -212,7 +212,7 @@ class Restorer:
                 f" target {target}",
             )
 
-    def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
+    def _apply_records(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         owned, target = self._active[changelog]
         state = owned.task.state
         records = within(records, self._position(owned, target), target.target)

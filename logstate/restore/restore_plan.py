@@ -332,11 +332,11 @@ def joined_cut(cuts: Iterable[Cut]) -> Cut | None:
     """
     joined = None
     for cut in cuts:
-        joined = cut if joined is None else _larger(joined, cut)
+        joined = cut if joined is None else _later_cut(joined, cut)
     return joined
 
 
-def _larger(one: Cut, other: Cut) -> Cut:
+def _later_cut(one: Cut, other: Cut) -> Cut:
     def joined(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
         return {**b, **{name: max(at, b.get(name, at)) for name, at in a.items()}}
 

@@ -167,8 +167,8 @@ class Standbys:
         unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
         if unwanted is not None and is_time:
             with self._throttle.piece():
-                if not busy or not self._frees(self._tasks[unwanted]):
-                    self._drop(unwanted, busy=busy)
+                if not busy or not self._free_rows(self._tasks[unwanted]):
+                    self._close_standby(unwanted, busy=busy)
             if busy:
                 return
         if not self._wanted:
@@ -190,7 +190,7 @@ class Standbys:
             yield from self._all_failed(exc)
         for task_id, owned in list(self._tasks.items()) if is_time else ():
             with self._throttle.piece():
-                is_written = self._settle(task_id, owned)
+                is_written = self._write_if_current(task_id, owned)
             if is_written and busy:
                 break
 
@@ -198,7 +198,7 @@ class Standbys:
         """Write the rows of all standbys and close them."""
         closing = ErrorCollector()
         for task_id in list(self._tasks):
-            closing.call(partial(self._drop, task_id, busy=False))
+            closing.call(partial(self._close_standby, task_id, busy=False))
         for task_id in list(self._closings):
             closing.call(partial(self._wait_until_closed, task_id))
         if self._closer is not None:
@@ -232,7 +232,7 @@ class Standbys:
             self._undone.remove(owned.task_id)
             owned.task.discard()
 
-    def _frees(self, owned: OwnedTask) -> bool:
+    def _free_rows(self, owned: OwnedTask) -> bool:
         """Free some rows of a task that will be dropped or restarted. False if it had none."""
         task = owned.task_or_none
         if task is not None and task.state.release(_FREED_ROWS):
@@ -241,7 +241,7 @@ class Standbys:
         self._discard(owned)
         return is_undone
 
-    def _drop(self, task_id: TaskId, *, busy: bool) -> None:
+    def _close_standby(self, task_id: TaskId, *, busy: bool) -> None:
         owned = self._unfollow(task_id)
         task = None if owned is None else owned.task_or_none
         if owned is not None and task is not None:
@@ -292,7 +292,7 @@ class Standbys:
         if owned is None:
             return False
         with self._throttle.piece():
-            if busy and self._frees(owned):
+            if busy and self._free_rows(owned):
                 return True
         try:
             ask = partial(self._logs.before_opening, owned)
@@ -376,7 +376,7 @@ class Standbys:
             committed[owned.task_id] = yield from self._logs.committed(owned)
         return ends, committed, inputs
 
-    def _settle(self, task_id: TaskId, owned: OwnedTask) -> bool:
+    def _write_if_current(self, task_id: TaskId, owned: OwnedTask) -> bool:
         """Write an up-to-date standby, so that queries see its records. True if it was due."""
         if owned.stage is not Stage.STANDBY or not all(t.is_done for t in owned.targets):
             return False

@@ -91,7 +91,7 @@ class TaskRows:
         changelogs together lack records that committed state needs; no row is discarded then.
         """
         needed = {
-            changelog: self._needed(owned, changelog, spec, logs[changelog], cut)
+            changelog: self._records_to_restore(owned, changelog, spec, logs[changelog], cut)
             for changelog, spec in changelogs.items()
         }
         try:
@@ -273,7 +273,7 @@ class TaskRows:
 
     # ------------------------------------------------------------------ lost records
 
-    def _needed(
+    def _records_to_restore(
         self,
         owned: OwnedTask,
         changelog: TopicPartition,

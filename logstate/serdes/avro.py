@@ -158,7 +158,7 @@ class AvroSerde(Serde[T]):
             self.immutable = is_lossless(self.schema) and is_immutable(type_)
         self.registry = None if registry is None else registry_of(registry)
         self._ids = SchemaIds(self._reader_of)
-        self._subjects = Subjects(self._ask, _NO_SCHEMA if schema is None else REMEDY)
+        self._subjects = Subjects(self._schema_to_write, _NO_SCHEMA if schema is None else REMEDY)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if self.registry is None:
@@ -222,7 +222,7 @@ class AvroSerde(Serde[T]):
         options = self.auto_register, self.branch_names, self.max_empty_items
         return schema, self._text if self.registry else "", self.registry, self.type, options
 
-    def _ask(self, subject: str) -> tuple[int, Parsed]:
+    def _schema_to_write(self, subject: str) -> tuple[int, Parsed]:
         """Return the id and the schema to write with."""
         registry = self.registry
         assert registry is not None
@@ -334,7 +334,7 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
             write(out, filled, value, strict_allow_default=True)
         except Exception:  # noqa: BLE001  it raises whatever the value's own methods raise
             # Without the cause: fastavro's messages quote the value.
-            raise _misfit(value, filled, check) from None
+            raise _describe_misfit(value, filled, check) from None
         check(value)
         if not unconverted:
             declared = f"avro(type={type_.__name__})"
@@ -410,7 +410,7 @@ def _reader(
     return deserialize
 
 
-def _misfit(value: Any, parsed: Parsed, check: Callable[[Any], None]) -> SerdeError:
+def _describe_misfit(value: Any, parsed: Parsed, check: Callable[[Any], None]) -> SerdeError:
     """Find the field that does not fit by validating again, which is too slow for every record."""
     found = misfit_of(value, parsed)
     if found is not None:

@@ -76,10 +76,10 @@ class _Logic:
         """Yield each place where they differ, with both sides."""
         if isinstance(stored, list) or isinstance(declared, list):
             before, after = (one if isinstance(one, list) else [one] for one in (stored, declared))
-            branches = {_branch(one): one for one in after}
+            branches = {_branch_name(one): one for one in after}
             for one in before:
-                if _branch(one) in branches:
-                    yield from self.differences(place, one, branches[_branch(one)])
+                if _branch_name(one) in branches:
+                    yield from self.differences(place, one, branches[_branch_name(one)])
             return
         if isinstance(stored, str) and isinstance(declared, str):
             if (stored, declared) in self._seen:
@@ -122,7 +122,7 @@ def _note_names(schema: Any, named: dict[str, Any]) -> None:
             _note_names(field["type"], named)
 
 
-def _branch(schema: Any) -> str:
+def _branch_name(schema: Any) -> str:
     """Return the name that identifies a branch of a union."""
     if isinstance(schema, Mapping):
         kind = str(schema.get("name", schema["type"]))

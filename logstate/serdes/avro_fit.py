@@ -51,7 +51,7 @@ class _Misfit(Exception):
         self.way: list[str] = []
 
 
-class _Part(NamedTuple):
+class _TypeCheck(NamedTuple):
     """Values of exactly ``sure`` fit, None may; all others are passed to ``check``.
 
     The containing part checks for None: this saves a frame for each level of a tree.
@@ -62,11 +62,11 @@ class _Part(NamedTuple):
     is_optional: bool = False
 
 
-def _anything(_value: Any) -> None:
+def _accept_all(_value: Any) -> None:
     """Accept every value: the writer itself checks it."""
 
 
-_UNKNOWN = _Part(_ANOTHER, _anything)
+_UNKNOWN = _TypeCheck(_ANOTHER, _accept_all)
 
 
 def fit_check(schema: Schema) -> Callable[[Any], None]:
@@ -96,46 +96,46 @@ def fit_check(schema: Schema) -> Callable[[Any], None]:
     return check_value
 
 
-class _Fit(AvroWalk[_Part]):
+class _Fit(AvroWalk[_TypeCheck]):
     def __init__(self) -> None:
         super().__init__()
         #: full name -> its fields; those of a record that is being walked are added later
         self._fields: dict[str, list[tuple[str, Any, _Check, bool]]] = {}
 
-    def leaf(self, schema: Mapping[str, Any]) -> _Part:
+    def leaf(self, schema: Mapping[str, Any]) -> _TypeCheck:
         # Named types are defined before they are used; types of other files are left to the writer.
         return _SCALARS.get(schema["type"], _UNKNOWN)
 
-    def record(self, name: str, fields: Callable[[], list[tuple[str, _Part]]]) -> _Part:
+    def record(self, name: str, fields: Callable[[], list[tuple[str, _TypeCheck]]]) -> _TypeCheck:
         found = self._fields[name] = list[tuple[str, Any, _Check, bool]]()
-        part = self.named[name] = _Part(_ANOTHER, _of_record(found))
+        part = self.named[name] = _TypeCheck(_ANOTHER, _of_record(found))
         found += [(field, *one) for field, one in fields()]
         return part
 
-    def array(self, item: _Part) -> _Part:
-        return _Part(_ANOTHER, _of_items(*item))
+    def array(self, item: _TypeCheck) -> _TypeCheck:
+        return _TypeCheck(_ANOTHER, _of_items(*item))
 
-    def map(self, value: _Part) -> _Part:
-        return _Part(_ANOTHER, _of_entries(*value))
+    def map(self, value: _TypeCheck) -> _TypeCheck:
+        return _TypeCheck(_ANOTHER, _of_entries(*value))
 
-    def union(self, branches: list[Schema], parts: list[_Part]) -> _Part:
+    def union(self, branches: list[Schema], parts: list[_TypeCheck]) -> _TypeCheck:
         some = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
         part = _of_union(branches, some)
-        alike = _Alike()
+        alike = _RecordBranches()
         for branch, one in zip(branches, parts, strict=True):
             name = branch.get("name", branch["type"]) if isinstance(branch, Mapping) else branch
             if name == "map" or name in self._fields:
                 alike.add(name, self._fields.get(name), one.check)
         return part if alike.is_sure else part._replace(check=alike.unless_alike(part.check))
 
-    def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], _Part]) -> _Part:
+    def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], _TypeCheck]) -> _TypeCheck:
         kind = schema["type"]
         known = _LOGICAL.get(f"{kind}-{schema['logicalType']}")
         if known is not None:
             return known
         if schema["logicalType"] == "decimal" and kind in ("bytes", "fixed"):
             precision, scale = schema["precision"], schema.get("scale", 0)
-            return _Part(_ANOTHER, _decimal_check(precision, scale, is_fixed=kind == "fixed"))
+            return _TypeCheck(_ANOTHER, _decimal_check(precision, scale, is_fixed=kind == "fixed"))
         # A logical type that others registered is left to the writer.
         return _UNKNOWN if kind in ("enum", "fixed", "bytes", "string") else as_kind()
 
@@ -185,7 +185,7 @@ def _of_entries(sure: Any, check_item: _Check, is_optional: bool) -> _Check:
     return check
 
 
-def _of_union(branches: list[Schema], parts: list[_Part]) -> _Part:
+def _of_union(branches: list[Schema], parts: list[_TypeCheck]) -> _TypeCheck:
     is_optional = len(parts) < len(branches)
     if len(parts) == 1:
         return parts[0]._replace(is_optional=is_optional)
@@ -208,10 +208,10 @@ def _of_union(branches: list[Schema], parts: list[_Part]) -> _Part:
         if first is not None:
             raise first
 
-    return _Part(_ANOTHER, check, is_optional)
+    return _TypeCheck(_ANOTHER, check, is_optional)
 
 
-class _Alike:
+class _RecordBranches:
     """The branches of a union that are dicts: records and maps. Some may have the same fields."""
 
     def __init__(self) -> None:
@@ -252,10 +252,10 @@ class _Alike:
             if fields is None
             or (len(fields) == len(value) and all(field in value for field, *_ in fields))
         ]
-        return [name for name, check in names if _takes(check, value)] if len(names) > 1 else []
+        return [name for name, check in names if _accepts(check, value)] if len(names) > 1 else []
 
 
-def _takes(check: _Check, value: Any) -> bool:
+def _accepts(check: _Check, value: Any) -> bool:
     try:
         check(value)
     except _Misfit:
@@ -322,14 +322,14 @@ def _of_class(cls: Any, expected: str) -> _Check:
 
 
 _SCALARS = {
-    "null": _Part(type(None), _of_class(type(None), "null")),
-    "boolean": _Part(bool, _of_class(bool, "boolean")),
-    "int": _Part(_ANOTHER, _check_int),
-    "long": _Part(int, _check_long),
-    "float": _Part(_ANOTHER, _check_float),
-    "double": _Part(float, _check_double),
-    "bytes": _Part(bytes, _of_class((bytes, bytearray, memoryview), "bytes")),
-    "string": _Part(str, _of_class(str, "string")),
+    "null": _TypeCheck(type(None), _of_class(type(None), "null")),
+    "boolean": _TypeCheck(bool, _of_class(bool, "boolean")),
+    "int": _TypeCheck(_ANOTHER, _check_int),
+    "long": _TypeCheck(int, _check_long),
+    "float": _TypeCheck(_ANOTHER, _check_float),
+    "double": _TypeCheck(float, _check_double),
+    "bytes": _TypeCheck(bytes, _of_class((bytes, bytearray, memoryview), "bytes")),
+    "string": _TypeCheck(str, _of_class(str, "string")),
 }
 _SCALARS |= {"enum": _SCALARS["string"], "fixed": _SCALARS["bytes"]}
 
@@ -410,12 +410,12 @@ def _decimal_check(precision: int, scale: int, *, is_fixed: bool) -> _Check:
 
 
 _LOGICAL = {
-    "long-timestamp-millis": _Part(_ANOTHER, _check_instant),
-    "long-timestamp-micros": _Part(_ANOTHER, _check_instant),
-    "long-local-timestamp-millis": _Part(_ANOTHER, _check_local_time),
-    "long-local-timestamp-micros": _Part(_ANOTHER, _check_local_time),
-    "int-date": _Part(_ANOTHER, _check_date),
-    "int-time-millis": _Part(_ANOTHER, _check_time),
-    "long-time-micros": _Part(_ANOTHER, _check_time),
-    "string-uuid": _Part(_ANOTHER, _check_uuid),
+    "long-timestamp-millis": _TypeCheck(_ANOTHER, _check_instant),
+    "long-timestamp-micros": _TypeCheck(_ANOTHER, _check_instant),
+    "long-local-timestamp-millis": _TypeCheck(_ANOTHER, _check_local_time),
+    "long-local-timestamp-micros": _TypeCheck(_ANOTHER, _check_local_time),
+    "int-date": _TypeCheck(_ANOTHER, _check_date),
+    "int-time-millis": _TypeCheck(_ANOTHER, _check_time),
+    "long-time-micros": _TypeCheck(_ANOTHER, _check_time),
+    "string-uuid": _TypeCheck(_ANOTHER, _check_uuid),
 }

@@ -67,15 +67,19 @@ def serde_changes(
     """
     if stored is None or declared is None:
         return []
-    now = _plain(declared)
-    before = _with_names(_plain(stored), now)
+    now = _without_names(declared)
+    before = _with_names(_without_names(stored), now)
     if before == now:
         return list(_changes_of_meaning(subject, part, stored, declared))
     if part == "key":
         if _with_times(before, now) == now:
-            sides = _sides(stored, declared)
+            sides = _schemas_to_compare(stored, declared)
             return [SpecChange(Verdict.COMPATIBLE, subject, part, *sides, _PERHAPS_TEXTS)]
-        return [SpecChange(Verdict.REFUSED, subject, part, *_sides(stored, declared), _REFUSED_KEY)]
+        return [
+            SpecChange(
+                Verdict.REFUSED, subject, part, *_schemas_to_compare(stored, declared), _REFUSED_KEY
+            )
+        ]
     if declared["format"] == "upgradable":
         return list(_upgradable_changes(subject, part, stored, declared))
     if stored["format"] != declared["format"]:
@@ -223,7 +227,7 @@ def _other_changes(
             yield SpecChange(Verdict.REFUSED, subject, f"{part}.{name}", *sides, _REFUSED_VALUE)
 
 
-def _sides(stored: Description, declared: Description) -> tuple[Any, Any]:
+def _schemas_to_compare(stored: Description, declared: Description) -> tuple[Any, Any]:
     names = (_name(stored), _name(declared))
     return names if names[0] != names[1] else (_schema_of(stored), _schema_of(declared))
 
@@ -238,7 +242,7 @@ def _schema_of(description: Description) -> Any:
     return description.get("schema") or dict(description)
 
 
-def _plain(side: Any) -> Any:
+def _without_names(side: Any) -> Any:
     """Remove the parts that have no bytes: the names of classes, and their descriptions."""
     if isinstance(side, Mapping):
         if "format" in side and side["format"] == "json":
@@ -248,9 +252,9 @@ def _plain(side: Any) -> Any:
         if "format" in side and side["format"] == "protobuf":  # other parts have no bytes
             return [side.get(name) for name in ("format", "schema", "framing", "registry")]
         if "format" in side and side["format"] == "avro":  # without the type, compared by itself
-            return {name: _plain(value) for name, value in side.items() if name != "type"}
-        return {name: _plain(value) for name, value in side.items()}
-    return [_plain(one) for one in side] if isinstance(side, list | tuple) else side
+            return {name: _without_names(value) for name, value in side.items() if name != "type"}
+        return {name: _without_names(value) for name, value in side.items()}
+    return [_without_names(one) for one in side] if isinstance(side, list | tuple) else side
 
 
 def _with_names(stored: Any, declared: Any) -> Any:

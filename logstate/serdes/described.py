@@ -51,7 +51,7 @@ def readable_decoder(
     Raises ConfigError where a package for the format is missing here.
     """
     decode = _decoder(description or {"format": "bytes"}, registry or {})
-    return lambda data: _plain(decode(data))
+    return lambda data: _as_json(decode(data))
 
 
 def guessed(data: bytes) -> Guess:
@@ -154,12 +154,12 @@ def _versions(description: Description, registry: Mapping[str, str]) -> Decode:
     return decode
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Convert to data that JSON can hold."""
     if isinstance(value, bytes):
         return guessed(value).value
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _as_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_as_json(one) for one in value]
     return msgspec.to_builtins(value)

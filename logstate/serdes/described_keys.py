@@ -50,15 +50,17 @@ def lookup_key(
     if name in SCALARS and name != "bytes":
         known = SCALARS[name]
         try:
-            return _exactly(SCALAR_SERDES[name].serializer("", True)(READERS[known.type_](text)))
+            return _equal_bytes(
+                SCALAR_SERDES[name].serializer("", True)(READERS[known.type_](text))
+            )
         except Exception as error:
             hint = _HINTS.get(known.type_, f"Give a number, such as {known.example}")
-            raise _refused(text, described, hint) from error
+            raise _invalid_key(text, described, hint) from error
     if name == ORDERED:
-        return _exactly(_ordered(text, described))
+        return _equal_bytes(_ordered(text, described))
     if name in WITH_SCHEMA or name == "upgradable":
-        return _alike(_data(text, described), readable_decoder(described, registry))
-    return _exactly(_bytes(text, described))
+        return _equal_decoded(_data(text, described), readable_decoder(described, registry))
+    return _equal_bytes(_bytes(text, described))
 
 
 def _ordered(text: str, description: Description) -> bytes:
@@ -66,14 +68,14 @@ def _ordered(text: str, description: Description) -> bytes:
     try:
         return serde.serializer("", True)(serde.of_text(text))
     except SerdeError as error:
-        raise _refused(text, description, f"{error}") from error
+        raise _invalid_key(text, description, f"{error}") from error
 
 
-def _exactly(data: bytes) -> LookupKey:
+def _equal_bytes(data: bytes) -> LookupKey:
     return LookupKey(data, lambda key: key == data)
 
 
-def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> LookupKey:
+def _equal_decoded(wanted: Any, decode: Callable[[bytes], Any]) -> LookupKey:
     def is_it(key: bytes) -> bool:
         try:
             return bool(decode(key) == wanted)
@@ -91,7 +93,9 @@ def _bytes(text: str, description: Description) -> bytes:
     try:
         return bytes.fromhex(text[2:])
     except ValueError as error:
-        raise _refused(text, description, "After 0x come pairs of hexadecimal digits") from error
+        raise _invalid_key(
+            text, description, "After 0x come pairs of hexadecimal digits"
+        ) from error
 
 
 def _data(text: str, description: Description) -> Any:
@@ -103,7 +107,7 @@ def _data(text: str, description: Description) -> Any:
         found = msgspec.json.decode(text)
     except UNDECODABLE as error:
         hint = "Give it as JSON, in quotes of the shell; a text is '\"ada\"' then"
-        raise _refused(text, description, hint) from error
+        raise _invalid_key(text, description, hint) from error
     _check_fields(text, found, description)
     return found
 
@@ -113,10 +117,10 @@ def _check_fields(text: str, found: Any, description: Description) -> None:
     if fields is None:
         return
     if not isinstance(found, dict):
-        raise _refused(text, description, f"Give an object with the fields {', '.join(fields)}")
+        raise _invalid_key(text, description, f"Give an object with the fields {', '.join(fields)}")
     unknown = sorted(set(found) - set(fields))
     if unknown:
-        raise _refused(
+        raise _invalid_key(
             text, description, f"It has no {', '.join(unknown)}; its fields are {', '.join(fields)}"
         )
 
@@ -135,7 +139,7 @@ def fields_of(schema: Any) -> list[str] | None:
     return list(properties) if properties else None
 
 
-def _refused(text: str, description: Description, hint: str) -> ConfigError:
+def _invalid_key(text: str, description: Description, hint: str) -> ConfigError:
     return ConfigError(
         f"{text!r} is not a valid key: the keys are {format_name(description)}. {hint}."
     )

@@ -60,7 +60,7 @@ def _is_immutable(type_: Any, above: frozenset[Any]) -> bool:
     if isinstance(type_, type):
         if issubclass(type_, enum.Enum):
             return True
-        return _all(_frozen_fields(type_), above | {type_})
+        return _all_immutable(_frozen_fields(type_), above | {type_})
     return False
 
 
@@ -71,13 +71,13 @@ def _is_immutable_generic(type_: Any, origin: Any, above: frozenset[Any]) -> boo
     if origin is typing.Annotated:
         return _is_immutable(arguments[0], above)
     if origin in (typing.Union, types.UnionType):
-        return _all(arguments, above)
+        return _all_immutable(arguments, above)
     if origin in (tuple, frozenset):
-        return _all([a for a in arguments if a is not Ellipsis], above)
+        return _all_immutable([a for a in arguments if a is not Ellipsis], above)
     return False  # Parametrised classes too: their fields' types are not resolved here.
 
 
-def _all(parts: Any, above: frozenset[Any]) -> bool:
+def _all_immutable(parts: Any, above: frozenset[Any]) -> bool:
     return parts is not None and all(_is_immutable(part, above) for part in parts)
 
 

@@ -179,8 +179,8 @@ class _Comparison:
                 if name in needed and name not in was_needed:
                     yield self._change(Verdict.REFUSED, place, "a default", "no default", _MAY_LACK)
                 elif self._is_omitted(name, before, after):
-                    if _absent(before, name) != _absent(after, name):
-                        sides = (_absent(before, name), _absent(after, name))
+                    if _default_text(before, name) != _default_text(after, name):
+                        sides = (_default_text(before, name), _default_text(after, name))
                         meaning = _OMITTED_DEFAULT
                         yield SpecChange(Verdict.REFUSED, self._subject, place, *sides, meaning)
                 elif "default" in old[name] and old[name]["default"] != new[name].get("default"):
@@ -200,7 +200,7 @@ class _Comparison:
         for option in before.get("anyOf", [before]):
             found = [list(self.changes(part, option, one)) for one in options]
             best = min(found, key=worst, default=[])
-            if rival := self._rival(option, before, options, found):
+            if rival := self._ambiguous_option(option, before, options, found):
                 yield self._change(Verdict.REFUSED, part, option, rival, _OTHER_ORDER)
             elif worst(best) is Verdict.REFUSED and len(options) > 1:
                 yield self._change(Verdict.REFUSED, part, option, after, _UNREADABLE)
@@ -212,10 +212,10 @@ class _Comparison:
         if moved := moved_codes(*names):
             yield self._renaming(part, names, moved, _OTHER_MEMBERS)
             return
-        is_wider = _written(before["enum"]) <= _written(after["enum"])
+        is_wider = _json_texts(before["enum"]) <= _json_texts(after["enum"])
         verdict = Verdict.COMPATIBLE if is_wider else Verdict.REFUSED
         meaning = _WIDER if is_wider else _UNREADABLE
-        if _written(before["enum"]) != _written(after["enum"]):
+        if _json_texts(before["enum"]) != _json_texts(after["enum"]):
             yield self._change(verdict, part, before, after, meaning)
         # A text is its own meaning; the meaning of a number is the name of its member.
         renamed = [one for one in differing_codes(*names) if not one.startswith('"')]
@@ -238,7 +238,7 @@ class _Comparison:
             return any(name in before.get(keyword, ()) for keyword in (OMITTED, UNSET))
         return name in after.get(OMITTED, ()) and "default" in before["properties"][name]
 
-    def _rival(
+    def _ambiguous_option(
         self,
         option: Schema,
         before: Schema,
@@ -256,11 +256,11 @@ class _Comparison:
         if not any(takes):
             return None
         first = takes.index(True)
-        known = [_kind(self._resolved(0, one)) for one in before.get("anyOf", [before])]
-        kind, read = _kind(wrote), _kind(reads[first])
+        known = [_option_identity(self._resolved(0, one)) for one in before.get("anyOf", [before])]
+        kind, read = _option_identity(wrote), _option_identity(reads[first])
         if kind == read or read in known[: known.index(kind)]:  # as before
             return None
-        is_moved = kind in map(_kind, reads) or ("properties" in wrote and read in known)
+        is_moved = kind in map(_option_identity, reads) or ("properties" in wrote and read in known)
         return options[first] if is_moved else None
 
     def _tags(self, side: int, union: Schema) -> dict[str, frozenset[str]]:
@@ -337,7 +337,9 @@ class _Comparison:
     def _change(
         self, verdict: Verdict, part: str, before: Any, after: Any, meaning: str
     ) -> SpecChange:
-        return SpecChange(verdict, self._subject, part, _shown(before), _shown(after), meaning)
+        return SpecChange(
+            verdict, self._subject, part, _side_text(before), _side_text(after), meaning
+        )
 
     def _resolved(self, side: int, schema: Schema) -> Schema:
         name = schema.get("$ref", "").rpartition("/")[2]
@@ -358,14 +360,14 @@ def _is_text(schema: Schema) -> bool:
     return schema.get("type") == "string" and "enum" not in schema
 
 
-def _kind(schema: Schema) -> str:
+def _option_identity(schema: Schema) -> str:
     """Return what identifies an option of a union: the class, or the format of a text."""
     if "properties" in schema:
         return str(schema.get("title"))
     return str([schema.get(one) for one in ("type", "format", "contentEncoding", "pattern")])
 
 
-def _absent(cls: Schema, name: str) -> str:
+def _default_text(cls: Schema, name: str) -> str:
     """Describe the value with which an object without the field is read."""
     if name in cls.get(UNSET, ()):
         return "UNSET"
@@ -381,7 +383,7 @@ def _is_any_object(schema: Schema) -> bool:
     )
 
 
-def _written(values: Iterable[Any]) -> set[bytes]:
+def _json_texts(values: Iterable[Any]) -> set[bytes]:
     """Return values as they are in JSON: 1 is not "1"."""
     return {msgspec.json.encode(one) for one in values}
 
@@ -391,14 +393,14 @@ def _is_time_at_last(name: str, before: Schema, after: Schema) -> bool:
     return name == "format" and name not in before and after.get(name) == "date-time"
 
 
-def _shown(schema: Any) -> Any:
+def _side_text(schema: Any) -> Any:
     """Return a short description of a type that still distinguishes it from others."""
     if not isinstance(schema, Mapping):
         return schema
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
     if "anyOf" in schema:
-        return " or ".join(str(_shown(one)) for one in schema["anyOf"])
+        return " or ".join(str(_side_text(one)) for one in schema["anyOf"])
     if "enum" in schema:
         return f"one of {schema['enum']}"
     if not schema:

@@ -159,11 +159,11 @@ def _meaning_of(kind: Any) -> dict[str, Any]:
     return {
         ATTRIBUTES: {one.encode_name: one.name for one in fields if one.encode_name != one.name},
         OMITTED: [one.encode_name for one in fields if omits and not one.required],
-        UNSET: _unset(kind),
+        UNSET: _fields_with_unset(kind),
     }
 
 
-def _unset(kind: Any) -> list[str]:
+def _fields_with_unset(kind: Any) -> list[str]:
     """Return fields with the default UNSET, which msgspec shows as optional without a default."""
     if isinstance(kind, inspect.TypedDictType | inspect.NamedTupleType):
         return []

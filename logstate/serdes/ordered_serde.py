@@ -47,7 +47,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class _Part(NamedTuple):
+class _KeyPart(NamedTuple):
     """How one part is written and read."""
 
     type_: type[Any]
@@ -170,15 +170,15 @@ def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
 
 
 #: by the name in descriptions
-PARTS: Final[Mapping[str, _Part]] = {
-    "string": _Part(str, _write_text, _read_text),
-    "bytes": _Part(bytes, _write_bytes, _read_bytes),
-    "int64": _Part(int, _write_int, _read_int),
-    "float64": _Part(float, _write_float, _read_float),
-    "boolean": _Part(bool, _write_bool, _read_bool),
-    "timestamp": _Part(datetime, _write_time, _read_time),
-    "date": _Part(date, _write_date, _read_date),
-    "uuid": _Part(UUID, _write_uuid, _read_uuid),
+PARTS: Final[Mapping[str, _KeyPart]] = {
+    "string": _KeyPart(str, _write_text, _read_text),
+    "bytes": _KeyPart(bytes, _write_bytes, _read_bytes),
+    "int64": _KeyPart(int, _write_int, _read_int),
+    "float64": _KeyPart(float, _write_float, _read_float),
+    "boolean": _KeyPart(bool, _write_bool, _read_bool),
+    "timestamp": _KeyPart(datetime, _write_time, _read_time),
+    "date": _KeyPart(date, _write_date, _read_date),
+    "uuid": _KeyPart(UUID, _write_uuid, _read_uuid),
 }
 #: a value of each as data for JSON
 _EXAMPLES: Final[Mapping[str, Any]] = {

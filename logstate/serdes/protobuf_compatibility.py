@@ -94,7 +94,7 @@ class _Comparison:
             before, after = old.get(number), new.get(number)
             moved_to = numbers.get(before["name"], number) if before else number
             if before and moved_to != number and before["name"] not in self._renamed:
-                yield self._moved(part, number, before, moved_to, new[moved_to], after)
+                yield self._moved_field(part, number, before, moved_to, new[moved_to], after)
             elif after and before is None and self._is_moved(after["name"], old):
                 continue  # reported at its old number
             else:
@@ -118,7 +118,7 @@ class _Comparison:
     def _is_moved(self, name: str, old: Mapping[str, Schema]) -> bool:
         return name not in self._renamed and any(one["name"] == name for one in old.values())
 
-    def _moved(
+    def _moved_field(
         self,
         part: str,
         number: str,
@@ -131,7 +131,7 @@ class _Comparison:
         place = f"{part}.{before['name']}"
         if after is not None:
             return self._change(Verdict.REFUSED, place, number, before, after, _REUSED)
-        sides = (_shown(number, before), _shown(moved_to, moved))
+        sides = (_side_text(number, before), _side_text(moved_to, moved))
         meaning = _MOVED.format(old=before["name"])
         return SpecChange(Verdict.DECISION, self._subject, place, *sides, meaning)
 
@@ -222,11 +222,11 @@ class _Comparison:
         after: Schema | None,
         meaning: str,
     ) -> SpecChange:
-        sides = (_shown(number, before), _shown(number, after))
+        sides = (_side_text(number, before), _side_text(number, after))
         return SpecChange(verdict, self._subject, part, *sides, meaning)
 
 
-def _shown(number: str, field: Schema | None) -> str | None:
+def _side_text(number: str, field: Schema | None) -> str | None:
     """Return the field as in a .proto file."""
     if field is None:
         return None

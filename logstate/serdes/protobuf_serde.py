@@ -69,7 +69,7 @@ class ProtobufSerde(Serde[M]):
         self.renamed = dict(renamed or {})
         self.auto_register = auto_register
         self.registry = None if registry is None else registry_of(registry, "PROTOBUF")
-        self._subjects = Subjects(self._ask)
+        self._subjects = Subjects(self._schema_id)
         #: header of a record -> the reason not to read it, empty if there is none
         self._problems: SchemaIds[bytes, str] = SchemaIds(self._problem_of)
 
@@ -139,7 +139,7 @@ class ProtobufSerde(Serde[M]):
         indexes = message_indexes(self.message.DESCRIPTOR)
         return b"\0" + schema_id.to_bytes(4, "big") + encode_indexes(indexes)
 
-    def _ask(self, subject: str) -> int:
+    def _schema_id(self, subject: str) -> int:
         from logstate.serdes.protobuf_files import file_text
 
         registry, file = self.registry, self.message.DESCRIPTOR.file

@@ -27,12 +27,12 @@ def plain_decoder(description: Schema) -> Callable[[bytes], Any]:
     is_framed = description.get("framing", "none") != "none"
 
     def decode(data: bytes) -> Any:
-        return read(parse(data[_start(data) :] if is_framed else data))
+        return read(parse(data[_message_start(data) :] if is_framed else data))
 
     return decode
 
 
-def _start(data: bytes) -> int:
+def _message_start(data: bytes) -> int:
     if len(data) < 6 or data[0] > 1:
         raise ValueError("a record that is not framed with a schema id")
     return decode_indexes(data, 5 if data[0] == 0 else 17)[1]

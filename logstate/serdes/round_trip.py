@@ -71,9 +71,9 @@ def difference(written: Any, read: Any, where: str = "$") -> TypeDifference | No
         return _items(written, read, where, (tuple,))
     names = field_names(kind)
     if names is None:
-        return None if _is_same_leaf(written, read) else _differing(written, read, where)
+        return None if _is_same_leaf(written, read) else _type_difference(written, read, where)
     if not isinstance(written, kind):
-        return _differing(written, read, where)
+        return _type_difference(written, read, where)
     for name in names:
         left, right = getattr(written, name, _UNSET), getattr(read, name, _UNSET)
         found = None if left is right else difference(left, right, f"{where}.{name}")
@@ -135,7 +135,7 @@ def are_equal(left: Any, right: Any) -> bool:
 
 def _entries(written: Any, read: dict[Any, Any], where: str) -> TypeDifference | None:
     if not isinstance(written, Mapping):
-        return _differing(written, read, where)
+        return _type_difference(written, read, where)
     for key, value in written.items():
         if key not in read:
             of_key = type(key).__name__
@@ -143,14 +143,14 @@ def _entries(written: Any, read: dict[Any, Any], where: str) -> TypeDifference |
         found = difference(value, read[key], f"{where}.{key}" if type(key) is str else f"{where}[]")
         if found is not None:
             return found
-    return None if len(read) == len(written) else _differing(written, read, where)
+    return None if len(read) == len(written) else _type_difference(written, read, where)
 
 
 def _items(
     written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]
 ) -> TypeDifference | None:
     if not isinstance(written, kinds) or len(written) != len(read):
-        return _differing(written, read, where)
+        return _type_difference(written, read, where)
     for place, (left, right) in enumerate(zip(written, read, strict=True)):
         found = difference(left, right, f"{where}[{place}]")
         if found is not None:
@@ -158,7 +158,7 @@ def _items(
     return None
 
 
-def _differing(written: Any, read: Any, where: str) -> TypeDifference:
+def _type_difference(written: Any, read: Any, where: str) -> TypeDifference:
     return TypeDifference(where, type_name(written), type_name(read))
 
 

@@ -78,7 +78,7 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
     return serialize, deserialize
 
 
-def _single(value: Any) -> bytes:
+def _float32_bytes(value: Any) -> bytes:
     """Encode a float of 32 bits; refuse one that it does not hold exactly."""
     data = _write_single(value)
     if _SINGLE.unpack(data)[0] == value or value != value:  # noqa: PLR0124  NaN
@@ -167,7 +167,7 @@ int32: Serde[int] = ScalarSerde("int32", *_number("int32"))
 int16: Serde[int] = ScalarSerde("int16", *_number("int16"))
 float64: Serde[float] = ScalarSerde("float64", *_number("float64"))
 #: Like Java's Float. A number that 32 bits do not hold exactly is refused: round it first.
-float32: Serde[float] = ScalarSerde("float32", _single, _read_single)
+float32: Serde[float] = ScalarSerde("float32", _float32_bytes, _read_single)
 # bytes.__bytes__ rather than bytes: bytes(3) would be three zero bytes instead of an error.
 bytes_: Serde[bytes] = ScalarSerde("bytes", bytes.__bytes__, bytes.__bytes__)
 boolean: Serde[bool] = ScalarSerde("boolean", _serialize_boolean, _deserialize_boolean)

@@ -79,31 +79,31 @@ class SchemaComponents:
         definitions: dict[str, Any] = bare.pop("$defs", {})
         names = {name: self._free_name(name, one) for name, one in definitions.items()}
         for name, one in definitions.items():
-            self.schemas[names[name]] = _referring(one, names)
-        found: dict[str, Any] = _referring(bare, names)
+            self.schemas[names[name]] = _with_references(one, names)
+        found: dict[str, Any] = _with_references(bare, names)
         return found
 
     def _free_name(self, name: str, schema: Any) -> str:
         """Return the name of a component: two types of one name can differ."""
-        number, free = 1, self._prefix + _plain(name)
+        number, free = 1, self._prefix + _as_json(name)
         while self._taken.get(free, schema) != schema:
             number += 1
-            free = f"{self._prefix}{_plain(name)}-{number}"
+            free = f"{self._prefix}{_as_json(name)}-{number}"
         self._taken[free] = schema
         return free
 
 
-def _plain(name: str) -> str:
+def _as_json(name: str) -> str:
     """Return a name that a component can have: a generic class has brackets in its name."""
     return "".join(
         one if one.isascii() and (one.isalnum() or one in "._-") else "_" for one in name
     )
 
 
-def _referring(schema: Any, names: Mapping[str, str]) -> Any:
+def _with_references(schema: Any, names: Mapping[str, str]) -> Any:
     """Return the schema with references to components."""
     if isinstance(schema, list):
-        return [_referring(one, names) for one in schema]
+        return [_with_references(one, names) for one in schema]
     if not isinstance(schema, dict):
         return schema
     found: dict[str, Any] = {}
@@ -112,7 +112,9 @@ def _referring(schema: Any, names: Mapping[str, str]) -> Any:
             target = names.get(one.removeprefix(_DEFINITIONS), one.removeprefix(_DEFINITIONS))
             found[key] = f"#/components/schemas/{target}"
         elif key == "mapping" and isinstance(one, dict):  # of a discriminator
-            found[key] = {tag: _referring({"$ref": to}, names)["$ref"] for tag, to in one.items()}
+            found[key] = {
+                tag: _with_references({"$ref": to}, names)["$ref"] for tag, to in one.items()
+            }
         else:
-            found[key] = _referring(one, names)
+            found[key] = _with_references(one, names)
     return found

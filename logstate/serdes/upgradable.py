@@ -70,7 +70,7 @@ class UpgradableSerde(Serde[T], Generic[T]):
                 return read_earlier[number](data[1:])  # type: ignore[no-any-return]
             if unversioned is not None and number in _JSON_BEGINNINGS:
                 return unversioned(data)  # type: ignore[no-any-return]
-            raise SerdeError(self._unknown(number))
+            raise SerdeError(self._unknown_version(number))
 
         return deserialize
 
@@ -91,7 +91,7 @@ class UpgradableSerde(Serde[T], Generic[T]):
     def _steps_from(self, version: int) -> list[Upgrade]:
         return [upgrade for number, (_, upgrade) in self.earlier.items() if number >= version]
 
-    def _unknown(self, number: int) -> str:
+    def _unknown_version(self, number: int) -> str:
         known = [*self.earlier, self.version]
         if number > self.version:
             return (
@@ -164,7 +164,7 @@ def _upgrading(read: Deserializer[Any], steps: list[Upgrade]) -> Deserializer[An
                 value = step(value)
             except Exception as error:
                 raise SerdeError(
-                    f"the upgrade {_place(step)} raised {type(error).__name__}: {error}"
+                    f"the upgrade {_function_site(step)} raised {type(error).__name__}: {error}"
                 ) from error
         return value
 
@@ -187,7 +187,7 @@ def _check_upgrade(number: int, upgrade: Any) -> None:
         raise SerdeError(f"the upgrade of version {number} is not a function: {upgrade!r}")
     if inspect.iscoroutinefunction(upgrade) or inspect.isgeneratorfunction(upgrade):
         raise SerdeError(
-            f"the upgrade {_place(upgrade)} of version {number} is a coroutine or generator"
+            f"the upgrade {_function_site(upgrade)} of version {number} is a coroutine or generator"
             " function; write a plain one that returns the new value"
         )
 
@@ -211,7 +211,7 @@ def _check_unversioned(
         )
 
 
-def _place(function: Any) -> str:
+def _function_site(function: Any) -> str:
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", repr(function))
     return name if code is None else f"{name} at {code.co_filename}:{code.co_firstlineno}"

@@ -46,7 +46,7 @@ class Barriers:
             self._order, self._since_ms = wanted, now_ms
         order = self._order
         if order is None or order.is_over or now_ms - self._since_ms > order.life_ms:
-            self._end(running)
+            self._end_barrier(running)
             return
         for owned in running:
             self._follow(order, owned, now_ms)
@@ -98,7 +98,7 @@ class Barriers:
             and now_ms - barrier.cut_ms < order.hold_ms
         )
 
-    def _end(self, running: Iterable[OwnedTask]) -> None:
+    def _end_barrier(self, running: Iterable[OwnedTask]) -> None:
         if self.wanted is self._order:
             self.wanted = None
         self._order = None

@@ -40,7 +40,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     Raises DeserializationError or ProcessingError; the records before the failed one are consumed.
     """
     partition, records = queue.partition, queue.records
-    take, decode_key, decode_value = _readers(source, records.popleft)
+    take, decode_key, decode_value = _next_and_decoders(source, records.popleft)
     has_extractor, process = source.timestamp_extractor is not None, source.process
     punctuations = task.punctuations
     partition_time, stream_time = task.partition_times.get(partition, -1), task.stream_time
@@ -71,7 +71,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                     timestamp = event_time(task, source, record, key, value, partition_time)
                     stage = _USER
                     if timestamp < 0:
-                        last, limit = _dropped(task, source, record, limit)
+                        last, limit = _drop_untimed(task, source, record, limit)
                         continue
                 if is_bounded and timestamp >= before:
                     queue.make_head(timestamp, key, value, record)
@@ -87,7 +87,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             process(key, value, timestamp, headers)
             due = punctuations.next_stream_time
             if due is not None and due <= stream_time:
-                limit = _punctuated(task, partition, limit)
+                limit = _run_schedules(task, partition, limit)
             last = offset  # type: ignore[assignment]
             # With the offset: a head that is decoded again must get the same time.
             if timestamp > partition_time:  # noqa: PLR1730  max() costs three times as much
@@ -118,7 +118,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     return count
 
 
-def _readers(
+def _next_and_decoders(
     source: CompiledSource, take: Callable[[], FetchedRecord]
 ) -> tuple[Callable[[], FetchedRecord], Deserializer[Any], Deserializer[Any]]:
     """Return how to take the next record, and the decoders of its key and value."""
@@ -158,7 +158,7 @@ def _run_timers(task: TaskProgress, partition: TopicPartition, timestamp: int) -
     task.punctuations.expect_record()
 
 
-def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> int:
+def _run_schedules(task: TaskProgress, partition: TopicPartition, limit: int) -> int:
     """Run due schedules; return how many records may follow.
 
     None may follow before a schedule that must be retried, or after an interruption.
@@ -172,7 +172,7 @@ def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> in
     return limit
 
 
-def _dropped(
+def _drop_untimed(
     task: TaskProgress, source: CompiledSource, record: FetchedRecord, limit: int
 ) -> tuple[int, int]:
     """Drop a record without a time; return its offset and how many may follow."""

@@ -166,9 +166,9 @@ class Dropper:
             self._tell_at_ms = now_ms + _TELL_INTERVAL_MS
             found = self._drops.lines.due(self, now_ms)
             if found is not None:
-                self._tell(self.reason, late_ms, *found)
+                self._log(self.reason, late_ms, *found)
 
-    def _tell(self, reason: DropReason, late_ms: int, since: int, total: int) -> None:
+    def _log(self, reason: DropReason, late_ms: int, since: int, total: int) -> None:
         place = self._drops.place
         _LOGGER.log(
             logging.INFO if reason.is_expected else logging.WARNING,
@@ -176,14 +176,14 @@ class Dropper:
             *(
                 place.task_id,
                 place.shown_node(self.node),
-                _shown(place),
+                _position_text(place),
                 _WHY[reason].format(late_ms=late_ms),
             ),
             *(since, total, reason.value),
         )
 
 
-def _shown(place: RecordLocation) -> str:
+def _position_text(place: RecordLocation) -> str:
     if place.topic is None:
         return f"timestamp {place.timestamp}, from a schedule"
     return (

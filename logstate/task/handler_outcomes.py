@@ -123,12 +123,12 @@ class HandlerOutcomes:
         source = source or failed.source
         if decision.action is Action.SKIP:
             task.skipped_total += 1
-            self._tell("is skipped", failed)
+            self._log_first("is skipped", failed)
             return True
         if decision.action is Action.DEAD_LETTER:
             if not task.sends:
                 task.skipped_total += 1
-                self._tell(_NO_LETTER, failed)
+                self._log_first(_NO_LETTER, failed)
                 return True
             topic = self._handlers.dead_letter_topic
             if topic is None:
@@ -151,7 +151,7 @@ class HandlerOutcomes:
             if source is not None:
                 self._lettered.add(source)
             task.dead_letters_total += 1
-            self._tell(f"went to the dead letter topic {topic!r}", failed)
+            self._log_first(f"went to the dead letter topic {topic!r}", failed)
             return True
         return False
 
@@ -178,7 +178,7 @@ class HandlerOutcomes:
                 del self._refused[source]
         self._lettered.clear()
 
-    def _tell(self, what: str, failed: FailedRecord) -> None:
+    def _log_first(self, what: str, failed: FailedRecord) -> None:
         """Log the first of many: a topic full of bad records must not fill the disk with logs."""
         self._untold[what] += 1
         now_ms = self._task.monotonic_ms()

@@ -54,14 +54,14 @@ class PartitionEnds:
         if self._last is not None and end != self._last:
             if end < self._last:  # the topic was created again
                 self._ends.clear()
-            self._remember(before_ms, end)
+            self._remember_end(before_ms, end)
         self._last = end
         while self._ends and self._ends[0][1] <= position:
             self.caught_up_ms = self._ends.popleft()[0]
         if is_at_end and position >= end:
             self.caught_up_ms = before_ms
 
-    def _remember(self, before_ms: float, end: int) -> None:
+    def _remember_end(self, before_ms: float, end: int) -> None:
         """Remember the end; those of a long lag are farther apart."""
         if not self._ends:
             self._apart_ms = _LEAST_APART_MS

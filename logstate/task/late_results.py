@@ -69,19 +69,19 @@ class LateResults:
         """Wrap ``forward`` for an operator's due rows."""
 
         def forward_row(*edge: Any) -> None:
-            if self._decided and (answer := self._decided.get(_row(node, edge))) is not None:
+            if self._decided and (answer := self._decided.get(_row_of(node, edge))) is not None:
                 self._decisions.carry_out(*answer)
                 return
             try:
                 forward(*edge)
             except SkipRecord as over:
-                place, error = self._place(), over.failed.error
+                place, error = self._record_metadata(), over.failed.error
                 described = replace(over.failed, source=place, key=None, value=None, headers=None)
-                raise LateResultFailed(_row(node, edge), described, over.decision) from error
+                raise LateResultFailed(_row_of(node, edge), described, over.decision) from error
             except Exception as exc:
                 if not self._asks(exc):
                     raise
-                raise LateResultFailed(_row(node, edge), self._describe(exc), None) from exc
+                raise LateResultFailed(_row_of(node, edge), self._describe(exc), None) from exc
 
         return forward_row
 
@@ -99,12 +99,12 @@ class LateResults:
             self._decided.pop(row, None)
         self._committing = ()
 
-    def _place(self) -> RecordMetadata | None:
+    def _record_metadata(self) -> RecordMetadata | None:
         task = self._task
         return (task.topic and RecordMetadata(task.topic, task.partition, task.offset)) or None
 
     def _describe(self, exc: Exception) -> FailedRecord:
-        task, place = self._task, self._place()
+        task, place = self._task, self._record_metadata()
         where = TopicPartition(task.topic or "", task.partition)
         found = blame_for(exc, task.sub_topologies)
         error: RecordError = failed(where, task.offset, task.task_id, found, exc)
@@ -113,7 +113,7 @@ class LateResults:
         return replace(described, source=place)
 
 
-def _row(node: str, edge: tuple[Any, ...]) -> Row:
+def _row_of(node: str, edge: tuple[Any, ...]) -> Row:
     try:
         return node, repr(edge[0]), repr(edge[1:])
     except Exception:  # noqa: BLE001  a user's __repr__

@@ -190,13 +190,13 @@ class Punctuations:
             )
         label = name or self.name_of_next(kind)
         self._made[kind] += 1
-        first = self._taken(label)
+        first = self._committed_due_time(label)
         if first is None:
             first = _first_time(kind, interval_ms, now, start_ms)
         schedule = Punctuation(label, interval_ms, first, callback, start_ms)
         offer(self._by_kind[kind], schedule, _due_time)
         if label in self._places:
-            self._arrange(kind)
+            self._restore_order(kind)
         self.refresh()
         return schedule
 
@@ -206,7 +206,7 @@ class Punctuations:
 
     def due(self, kind: PunctuationKind, now: int) -> list[str]:
         """Return the names of the due schedules in the order of their calls."""
-        self._correct(kind, now)
+        self._correct_due_times(kind, now)
         heap = [(schedule.next_time, schedule) for schedule in self._by_kind[kind]]
         names: list[str] = []
         while heap and heap[0][0] <= now:
@@ -220,12 +220,12 @@ class Punctuations:
         """Call every due schedule once, earliest first, or one of them; return how many ran."""
         if not self._by_kind[kind]:
             return 0
-        self._correct(kind, now)
+        self._correct_due_times(kind, now)
         count = 0
         before = self._by_kind[kind].copy()
         try:
             # Looked up again each time: a callback may add schedules and cancel due ones.
-            while (schedule := self._take(kind, now, only)) is not None:
+            while (schedule := self._pop_due(kind, now, only)) is not None:
                 self._called, self._places = schedule, {}
                 schedule.callback(now)
                 self._called = None
@@ -238,7 +238,7 @@ class Punctuations:
             if self._called is not None:  # it must be retried later, and stays due
                 self._called = None
                 made = [s for s in self._by_kind[kind] if s not in before]
-                self._fill(kind, [*before, *made])
+                self._rebuild_heap(kind, [*before, *made])
             self.refresh()
         return count
 
@@ -254,10 +254,10 @@ class Punctuations:
             timers.is_to_be_repeated = False
             timers.move_back_to(now)
         if repeated:
-            self._fill("timers", self._by_kind["timers"].copy())
+            self._rebuild_heap("timers", self._by_kind["timers"].copy())
         return bool(repeated)
 
-    def _take(self, kind: PunctuationKind, now: int, only: str | None) -> Punctuation | None:
+    def _pop_due(self, kind: PunctuationKind, now: int, only: str | None) -> Punctuation | None:
         """Remove and return the schedule to call next."""
         heap = self._by_kind[kind]
         while heap and heap[0].next_time <= now:
@@ -270,12 +270,12 @@ class Punctuations:
             for schedule in heap:
                 is_due = schedule.next_time <= now and not schedule.is_cancelled
                 if is_due and schedule.name == only:
-                    self._fill(kind, [other for other in heap if other is not schedule])
+                    self._rebuild_heap(kind, [other for other in heap if other is not schedule])
                     return schedule
             break
         return None
 
-    def _correct(self, kind: PunctuationKind, now: int) -> None:
+    def _correct_due_times(self, kind: PunctuationKind, now: int) -> None:
         """Correct due times that a wrong wall clock has made too late."""
         if kind == "wall_clock":
             schedules = self._by_kind[kind]
@@ -283,15 +283,15 @@ class Punctuations:
             for schedule in schedules:
                 schedule.back_within_reach(now)
             if times != [schedule.next_time for schedule in schedules]:
-                self._fill(kind, schedules.copy())
+                self._rebuild_heap(kind, schedules.copy())
 
-    def _arrange(self, kind: PunctuationKind) -> None:
+    def _restore_order(self, kind: PunctuationKind) -> None:
         """Put the schedules of the committed cut at their committed positions."""
         places = self._places
         members = self._by_kind[kind]
-        self._fill(kind, sorted(members, key=lambda s: places.get(s.name, len(places))))
+        self._rebuild_heap(kind, sorted(members, key=lambda s: places.get(s.name, len(places))))
 
-    def _fill(self, kind: PunctuationKind, members: Sequence[Punctuation]) -> None:
+    def _rebuild_heap(self, kind: PunctuationKind, members: Sequence[Punctuation]) -> None:
         """Rebuild a heap from these members, offered in this order."""
         heap: list[Punctuation] = []
         for member in members:
@@ -300,23 +300,27 @@ class Punctuations:
 
     def next_times(self) -> dict[str, int]:
         """Return the next due times by schedule name, for the cut; in the order of the heaps."""
-        return {s.name: s.next_time for s in self._all() if not s.is_cancelled}
+        return {s.name: s.next_time for s in self._all_schedules() if not s.is_cancelled}
 
     def set_next_times(self, times: Mapping[str, int]) -> None:
         """Use the due times of a committed cut."""
         self._committed = times
         self._places = {name: place for place, name in enumerate(times)}
-        for schedule in self._all():
-            due = self._taken(schedule.name)
+        for schedule in self._all_schedules():
+            due = self._committed_due_time(schedule.name)
             if due is not None:
                 schedule.next_time = due
         for kind in self._by_kind:
-            self._arrange(kind)
+            self._restore_order(kind)
         self.refresh()
 
     def schedules(self) -> Schedules:
         """Return the current schedules, for ``go_back_to``."""
-        known = self._all() if self._called is None else [self._called, *self._all()]
+        known = (
+            self._all_schedules()
+            if self._called is None
+            else [self._called, *self._all_schedules()]
+        )
         return Schedules(
             {kind: heap.copy() for kind, heap in self._by_kind.items()},
             [(schedule, schedule.next_time, schedule.is_cancelled) for schedule in known],
@@ -338,14 +342,14 @@ class Punctuations:
             schedule.next_time = next_time
         self.refresh()
 
-    def _taken(self, name: str) -> int | None:
+    def _committed_due_time(self, name: str) -> int | None:
         """Return the due time of a schedule in the committed cut; each is used once."""
         due = self._committed.get(name)
         if due is not None:
             self._committed = {n: time for n, time in self._committed.items() if n != name}
         return due
 
-    def _all(self) -> list[Punctuation]:
+    def _all_schedules(self) -> list[Punctuation]:
         return [schedule for heap in self._by_kind.values() for schedule in heap]
 
     def refresh(self) -> None:

@@ -41,7 +41,9 @@ def what_ended(failure: BaseException) -> str:
     if isinstance(failure, LogstateError):
         return text_of(failure)
     found = blame(failure)
-    place = f", raised in {_blamed(found).rstrip(':')}" if found.node or found.function else ""
+    place = (
+        f", raised in {_describe_origin(found).rstrip(':')}" if found.node or found.function else ""
+    )
     return f"{type(failure).__name__}: {text_of(failure)}{place}"
 
 
@@ -73,7 +75,7 @@ def undecodable(
         f"{what}: topic {topic!r}, partition {partition}, offset {offset}, task {task_id}, source"
         f" {source!r}: {text_of(cause)}. {reason}. This record and later ones were not committed;"
         f" {remedy}",
-        **_place(topic, partition, offset, task_id),
+        **_position_fields(topic, partition, offset, task_id),
         node=source,
     )
 
@@ -86,18 +88,18 @@ def without_timestamp(record: FetchedRecord, task_id: TaskId) -> ProcessingError
         f" {task_id}. It was probably written by a producer older than Kafka 0.10 or with"
         " timestamp -1. Give the source a timestamp_extractor; one that returns a negative time"
         " skips the record",
-        **_place(topic, partition, offset, task_id),
+        **_position_fields(topic, partition, offset, task_id),
     )
 
 
-def _place(
+def _position_fields(
     topic: str | None, partition: int | None, offset: int | None, task_id: TaskId
 ) -> dict[str, Any]:
     """Return the position of a record and its task as fields of an error."""
     return {"topic": topic, "partition": partition, "offset": offset, "task": str(task_id)}
 
 
-def _blamed(found: Blame) -> str:
+def _describe_origin(found: Blame) -> str:
     """Describe the node and, if the traceback has one, the user's function."""
     return f"node {found.shown}" + (f", in {found.function}:" if found.function else ":")
 
@@ -116,10 +118,10 @@ def failed(
     """Return the error for a user's function ``found`` that raised for a record."""
     return ProcessingError(
         f"processing a record failed: topic {partition.topic!r}, partition"
-        f" {partition.partition}, offset {offset}, task {task_id}, {_blamed(found)}"
+        f" {partition.partition}, offset {offset}, task {task_id}, {_describe_origin(found)}"
         f" {type(cause).__name__}: {text_of(cause)}. This record and later ones were not committed;"
         " correct the function and start again",
-        **_place(*partition, offset, task_id),
+        **_position_fields(*partition, offset, task_id),
         node=found.node,
         function=found.function,
     )
@@ -137,10 +139,11 @@ def commit_buffered_failed(
         else f"the record at topic {source.topic!r}, partition {source.partition}, offset"
         f" {source.offset}"
     )
-    place = _place(*source, task_id) if source is not None else {"task": str(task_id)}
+    place = _position_fields(*source, task_id) if source is not None else {"task": str(task_id)}
     return ProcessingError(
         f"a result that was buffered for the commit failed: it was produced by {at}, task"
-        f" {task_id}, {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. This commit was"
+        f" {task_id}, {_describe_origin(found)} {type(cause).__name__}: {text_of(cause)}. This"
+        " commit was"
         " discarded; correct the function and start again, or give ErrorHandlers(processing=...)",
         **place,
         node=found.node,
@@ -154,7 +157,7 @@ def punctuation_failed(
     """Return the error for a scheduled callback ``found`` that raised."""
     return ProcessingError(
         f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
-        f" {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. Its effects are not"
+        f" {_describe_origin(found)} {type(cause).__name__}: {text_of(cause)}. Its effects are not"
         " committed; correct the function and start again",
         task=str(task_id),
         node=found.node,
@@ -208,7 +211,7 @@ def refused(
         f" {source.offset}, task {task_id}{_made_by(maker)}, is refused: {text_of(cause)}."
         f" {results}. This record and later ones were not committed;"
         " correct the code that produces the result, or give ErrorHandlers(production=...)",
-        **_place(*source, task_id),
+        **_position_fields(*source, task_id),
         node=maker.node,
         function=maker.function,
     )
@@ -238,7 +241,8 @@ def misused(task_id: TaskId, cause: WrongThreadError) -> ProcessingError:
 def not_closed(task_id: TaskId, found: Blame, cause: Exception) -> ProcessingError:
     """Return the error for a user's ``close()`` that raised."""
     return ProcessingError(
-        f"closing a processor failed: task {task_id}, {_blamed(found)} {type(cause).__name__}:"
+        f"closing a processor failed: task {task_id}, {_describe_origin(found)}"
+        f" {type(cause).__name__}:"
         f" {text_of(cause)}. Committed work stays committed; resources of the processor may still"
         " be open. Correct its close()",
         task=str(task_id),

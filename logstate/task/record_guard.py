@@ -88,25 +88,25 @@ class RecordGuard:
         def is_to_be_repeated(key: object, value: object, timestamp: int, headers: object) -> bool:
             if self.refusals and self._passes_over_refused():
                 return False
-            self._begin()
+            self._begin_recording()
             outputs = len(self._task.outputs)
             try:
                 process(key, value, timestamp, headers)  # type: ignore[arg-type]
             except SkipRecord as over:
-                self._end(rollback=True)
+                self._end_recording(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed)
             except LateResultFailed as late:
-                self._end(rollback=True)
+                self._end_recording(rollback=True)
                 self._decide(late)
                 self._return_to_record(timestamp, headers)
                 return True
             except Exception as exc:  # user functions may raise anything
                 if _is_final(exc):
-                    self._end(rollback=True)
+                    self._end_recording(rollback=True)
                     raise
                 self._processing_failed(exc)
             else:
-                self._end(rollback=False)
+                self._end_recording(rollback=False)
                 self._retried = None
                 record = self._task.fetched
                 if self.refusals and record is not None:
@@ -206,10 +206,10 @@ class RecordGuard:
         try:
             decision = self._decisions.ask(described)
         except Exception:
-            self._end(rollback=True)
+            self._end_recording(rollback=True)
             raise
         keeps = self._handlers.on_skip == "keep"
-        self._end(
+        self._end_recording(
             rollback=not (keeps and decision.action in (Action.SKIP, Action.DEAD_LETTER)),
         )
         if decision.action is Action.RETRY:
@@ -224,7 +224,7 @@ class RecordGuard:
         self._attempts += 1
         return self._attempts
 
-    def _begin(self) -> None:
+    def _begin_recording(self) -> None:
         """Record the state that the next record or callback may change."""
         task = self._task
         task.state.begin_journal()
@@ -238,8 +238,8 @@ class RecordGuard:
             task.dead_letters_total,
         )
 
-    def _end(self, *, rollback: bool) -> None:
-        """Stop recording; with ``rollback`` undo everything since ``_begin``."""
+    def _end_recording(self, *, rollback: bool) -> None:
+        """Stop recording; with ``rollback`` undo everything since ``_begin_recording``."""
         task, undo = self._task, self._undo
         assert undo is not None, "_begin() comes first"
         self._undo = None
@@ -270,14 +270,14 @@ class RecordGuard:
                 return False
             outputs = len(self._task.outputs)
             if guards:
-                self._begin()
+                self._begin_recording()
             try:
                 callback(now)
             except SkipRecord as over:
-                self._end(rollback=True)
+                self._end_recording(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed, schedule)
             except LateResultFailed as late:
-                self._end(rollback=True)
+                self._end_recording(rollback=True)
                 self._decide(late)
                 task = self._task
                 task.topic, task.offset = None, -1
@@ -286,7 +286,7 @@ class RecordGuard:
             except Exception as exc:
                 if _is_final(exc):
                     if guards:
-                        self._end(rollback=True)
+                        self._end_recording(rollback=True)
                     raise
                 task = self._task
                 found = blame_for(exc, task.sub_topologies)
@@ -297,7 +297,7 @@ class RecordGuard:
                 self._answer(error, "punctuation", None, schedule)
             else:
                 if guards:
-                    self._end(rollback=False)
+                    self._end_recording(rollback=False)
                     self._retried = None
                     self.refusals.drop_results(schedule, None, outputs)
             return False

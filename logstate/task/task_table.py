@@ -60,7 +60,7 @@ class TaskTable:
             if not owned.task.has_moved:
                 owned.current_ms = heard_ms
 
-    def _moved(self) -> None:
+    def _on_change(self) -> None:
         self._running = None
 
     def running_owner(self, partition: TopicPartition) -> OwnedTask | None:
@@ -73,8 +73,8 @@ class TaskTable:
         if owned.task_id in self._tasks:
             return
         self._tasks[owned.task_id] = owned
-        owned.on_move = self._moved
-        self._moved()
+        owned.on_move = self._on_change
+        self._on_change()
         for partition in owned.partitions:
             self._owner_of[partition] = owned
             self.epochs[partition] = owned.epoch
@@ -90,7 +90,7 @@ class TaskTable:
         if lapsed is not None:
             return lapsed
         owned = self._tasks.pop(task_id, None)
-        self._moved()
+        self._on_change()
         if owned is not None:
             for partition in owned.partitions:
                 self._owner_of.pop(partition, None)

@@ -29,7 +29,7 @@ class WorkTime:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._alarm = clock.alarm(self._ring)
+        self._alarm = clock.alarm(self._interrupt_task)
         self._ends_ms = 0.0
         self._at_work: Task | None = None
         #: the last task whose work ended because the time was up
@@ -75,7 +75,7 @@ class WorkTime:
         """Release the alarm."""
         self._alarm.close()
 
-    def _ring(self) -> None:
+    def _interrupt_task(self) -> None:
         task = self._at_work
         if task is not None:
             task.interrupt()

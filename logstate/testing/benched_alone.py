@@ -76,19 +76,19 @@ class Bench:
         waiting = iter(records)
         while batch := list(islice(waiting, _BATCH)):
             by_topic = list(self._fetched(batch))
-            with self._timed():
+            with self._measure_time():
                 for partition, fetched in by_topic:
                     self._task.add_records(partition, fetched)
                 self._work()
             benched.records += len(batch)
-        with self._timed():
+        with self._measure_time():
             self._commit()
             self._work()
         benched.dropped = self._task.dropped.total()
         return benched
 
     @contextmanager
-    def _timed(self) -> Iterator[None]:
+    def _measure_time(self) -> Iterator[None]:
         started = time.perf_counter()
         yield
         self._benched.seconds += time.perf_counter() - started

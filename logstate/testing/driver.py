@@ -151,7 +151,7 @@ class TopologyTestDriver(DriverTopics):
             left.fill(self._log)
         self._open_globals()
         self.task = self._new_task(initialises=False)
-        self._begin(left)
+        self._restore_state(left)
         self._recovery = RecoveryPoint.of(self.task, self._log)
 
     # ------------------------------------------------------------------ input
@@ -286,7 +286,7 @@ class TopologyTestDriver(DriverTopics):
         Outputs can still be read; nothing more can be piped.
         """
         if self._state_dir is not None and not self._is_closed:
-            self._leave()
+            self._write_state()
         self._is_closed = True
         for task in (self.task, *self._globals):
             task.close()
@@ -336,7 +336,7 @@ class TopologyTestDriver(DriverTopics):
 
     # ------------------------------------------------------------------ one driver after another
 
-    def _begin(self, left: DriverFile | None) -> None:
+    def _restore_state(self, left: DriverFile | None) -> None:
         try:
             if left is None:
                 check_closed(self.task, {})
@@ -349,7 +349,7 @@ class TopologyTestDriver(DriverTopics):
             self.task.close()
             raise
 
-    def _leave(self) -> None:
+    def _write_state(self) -> None:
         assert self._state_dir is not None
         if not self._has_failed:
             self._commit()
@@ -408,7 +408,7 @@ class TopologyTestDriver(DriverTopics):
         positions = {}
         for store, writes in commit.changes.writes.items():
             if self.topology.stores[store].is_logged:
-                positions[store] = self._logged(store, writes)
+                positions[store] = self._append_changes(store, writes)
         self.task.committed(commit, positions)
         self._since_apply += 1
         if self._since_apply >= self._apply_every or self.task.state.applies_always:
@@ -428,7 +428,7 @@ class TopologyTestDriver(DriverTopics):
             self.pipe_raw(one.topic, one.key, one.value, one.timestamp, one.headers)
         self._commit_every = commit_every
 
-    def _logged(self, store: str, writes: list[LoggedFields]) -> int:
+    def _append_changes(self, store: str, writes: list[LoggedFields]) -> int:
         """Append a store's writes to its changelog; return the changelog's end."""
         source_topic = self.topology.stores[store].source_topic
         if source_topic is not None:

@@ -84,7 +84,7 @@ class DriverLog:
         return LogMark(
             dict(self.next_offsets),
             self.taken + len(self.outputs),
-            {topic: self._written(topic) for topic in self.by_topic},
+            {topic: self._end_of(topic) for topic in self.by_topic},
             {topic: len(records) for topic, records in self.internal.items()},
         )
 
@@ -105,5 +105,5 @@ class DriverLog:
         for topic, records in self.inputs.items():
             del records[self.next_offsets.get(topic, 0) :]
 
-    def _written(self, topic: str) -> int:
+    def _end_of(self, topic: str) -> int:
         return self.already_read[topic] + len(self.by_topic.get(topic, ()))

@@ -64,7 +64,7 @@ class OutputTopic(Generic[K, V]):
                 f"output topic {self.topic!r} has no more records; records wait in"
                 f" {written or 'no topic'}. Check is_empty or len() first, or the piped records."
             )
-        return self._taken(1)[0]
+        return self._take_records(1)[0]
 
     def read_value(self) -> V | None:
         """Take the next record; return its value."""
@@ -76,7 +76,7 @@ class OutputTopic(Generic[K, V]):
 
     def read_all(self) -> list[Record[K | None, V | None]]:
         """Take all waiting records."""
-        return self._taken(None)
+        return self._take_records(None)
 
     def read_values(self) -> list[V | None]:
         """Take all waiting records; return their values."""
@@ -101,7 +101,7 @@ class OutputTopic(Generic[K, V]):
             found[record.key] = record.value
         return found
 
-    def _taken(self, limit: int | None) -> list[Record[K | None, V | None]]:
+    def _take_records(self, limit: int | None) -> list[Record[K | None, V | None]]:
         waiting = self._log.by_topic.get(self.topic, [])[:limit]
         records = [self._decoded(record) for record in waiting]
         self._log.read(self.topic, limit)

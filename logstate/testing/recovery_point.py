@@ -63,7 +63,7 @@ class RecoveryPoint:
         for name, spec in topology.stores.items():
             if spec.is_logged:
                 start = task.state.positions.get(name, 0)
-                records = self._changelog(name, spec.source_topic, task, log)
+                records = self._logged_writes(name, spec.source_topic, task, log)
                 tail = records[start:]
                 if spec.source_topic is not None:
                     tail = readable(spec, tail)
@@ -82,7 +82,7 @@ class RecoveryPoint:
         task.consumed.clear()
         self.restore(task, topology, log)
 
-    def _changelog(
+    def _logged_writes(
         self, store: str, source_topic: str | None, task: Task, log: DriverLog
     ) -> list[LoggedWrite]:
         if source_topic is None:

@@ -176,7 +176,7 @@ def adoption_changes(
     """Return what does not fit; ``plan`` is already the result of `adopting`."""
     return [
         *_missing(plan, left),
-        *_unread(plan, left, decisions),
+        *_unread_stores(plan, left, decisions),
         *_unread_repartition_topics(plan, left, decisions),
     ]
 
@@ -195,7 +195,7 @@ def _missing(plan: BoundPlan, left: KafkaStreamsLeftovers) -> Iterator[SpecChang
         yield SpecChange(verdict, f"store {spec.name!r}", "store", None, spec.kind, meaning)
 
 
-def _unread(
+def _unread_stores(
     plan: BoundPlan, left: KafkaStreamsLeftovers, decisions: MigrationOptions
 ) -> Iterator[SpecChange]:
     for name in _strange_stores(plan, left):

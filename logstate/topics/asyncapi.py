@@ -62,7 +62,7 @@ def asyncapi_document(topology: Topology, title: str, version: str) -> dict[str,
         id_ = _channel_id(node, topic)
         channel = channels.setdefault(id_, _channel(node, topic))
         message = _message(node, components)
-        name = _named(channel["messages"], message)
+        name = _add_message(channel["messages"], message)
         action = "receive" if isinstance(node, SourceNode) else "send"
         operation = operations.setdefault(
             f"{action}-{id_}",
@@ -112,7 +112,7 @@ def _channel(node: SourceNode | SinkNode, topic: TopicRef | None) -> dict[str, A
     return {"address": None, "description": f"Topics {which} ({node.name}).", "messages": {}}
 
 
-def _named(messages: dict[str, Any], message: dict[str, Any]) -> str:
+def _add_message(messages: dict[str, Any], message: dict[str, Any]) -> str:
     """Add a message to those of a channel; return its name, which an equal one has already."""
     for name, known in messages.items():
         if known == message:

@@ -198,7 +198,7 @@ def bind(
         _with_internal_counts(topology, application_id, counts),
         {name: d.topic_id for name, d in existing.items()},
     )
-    problems = [*_unequal(plan), *_enforced(plan)]
+    problems = [*_copartition_problems(plan), *_enforce_counts(plan)]
     if problems:
         raise _error(problems)
     return plan
@@ -273,7 +273,7 @@ def _with_internal_counts(
     return counts
 
 
-def _unequal(plan: BoundPlan) -> list[str]:
+def _copartition_problems(plan: BoundPlan) -> list[str]:
     problems = []
     for group in plan.topology.copartition_groups:
         counts = {
@@ -298,7 +298,7 @@ def _unequal(plan: BoundPlan) -> list[str]:
     return problems
 
 
-def _enforced(plan: BoundPlan) -> list[str]:
+def _enforce_counts(plan: BoundPlan) -> list[str]:
     return [
         f"topic {name!r} would have no partitions: nothing that writes to it reads a topic"
         for name in plan.repartition_topics

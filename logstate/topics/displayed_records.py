@@ -169,7 +169,7 @@ def _layout_of_key(key: Description | None) -> KeyLayout:
 
 def _reading(description: Description | None, registry: Mapping[str, str] | None) -> Read:
     if description is None:
-        return _guess
+        return _guess_format
     name, decode = format_name(description), readable_decoder(description, registry)
 
     def read(data: bytes) -> tuple[str, Any]:
@@ -183,7 +183,7 @@ def _reading(description: Description | None, registry: Mapping[str, str] | None
     return read
 
 
-def _guess(data: bytes) -> tuple[str, Any]:
+def _guess_format(data: bytes) -> tuple[str, Any]:
     found = guessed(data)
     return f"guessed: {found.format}", found.value
 

@@ -79,7 +79,7 @@ def required_topics(
     return topics
 
 
-def _way_to_keep(name: str, found: TopicDescription) -> str:
+def _how_to_keep_partition_count(name: str, found: TopicDescription) -> str:
     """Kafka Streams may have computed another count; keeping it avoids a move of the state."""
     if not name.endswith(REPARTITION_SUFFIX):
         return ""
@@ -112,7 +112,8 @@ def mismatches(
                 f" {topic.partitions}; the partition count of a source changed, or the topic"
                 " belongs to another application. Keys would be looked up in the wrong partition:"
                 " move the state with `logstate reshard`, or use a new application_id."
-                f" `logstate reset` would delete the state{_way_to_keep(topic.name, found)}"
+                " `logstate reset` would delete the"
+                f" state{_how_to_keep_partition_count(topic.name, found)}"
             )
         config = configs.get(topic.name, {})
         if config.get("message.timestamp.type", "CreateTime") != "CreateTime":

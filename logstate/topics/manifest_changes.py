@@ -145,7 +145,7 @@ def _store_changes(
             meaning = _FORGOTTEN.format(changelog=entry.get("changelog_topic"))
             yield _change(Verdict.COMPATIBLE, name, entry["kind"], None, meaning)
         else:
-            meaning = _undecided(name, entry, known, declared)
+            meaning = _ask_for_decision(name, entry, known, declared)
             yield _change(Verdict.DECISION, name, entry["kind"], None, meaning)
     forgotten = stored.get("forgotten", {})
     kept = [name for name in declared if name in known or name in moved.values()]
@@ -182,10 +182,10 @@ def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[SpecCh
     if not set(inputs[0]) & set(inputs[1]):
         yield SpecChange(Verdict.REFUSED, subject, "source_topics", *inputs, _OTHER_INPUTS)
     elif "fed_by" in stored:  # earlier versions did not record it
-        yield from _exchanged(subject, stored["fed_by"], declared["fed_by"])
+        yield from _changed_inputs(subject, stored["fed_by"], declared["fed_by"])
 
 
-def _exchanged(
+def _changed_inputs(
     subject: str, stored: Sequence[list[str]], declared: Sequence[list[str]]
 ) -> Iterator[SpecChange]:
     """Yield inputs of a task that changed, or that changed sides."""
@@ -220,7 +220,7 @@ def _renamed(
         yield from _entry_changes(new, entry, declared)
 
 
-def _undecided(
+def _ask_for_decision(
     name: str, entry: Entry, known: Mapping[str, Entry], declared: Mapping[str, Entry]
 ) -> str:
     alike = [

@@ -37,7 +37,7 @@ def reached(
     ways: list[tuple[SubTopology, str, tuple[str, ...]]] = [(sub_topology, topic, ())]
     while ways:
         sub, source, way = ways.pop(0)
-        for written in _written(plan, sub, source):
+        for written in _topics_written(plan, sub, source):
             if written in seen or not passes(written):
                 continue
             seen.add(written)
@@ -59,7 +59,7 @@ def feeding_sub_topologies(plan: BoundPlan) -> frozenset[int]:
     )
 
 
-def _written(plan: BoundPlan, sub: SubTopology, topic: str) -> list[str]:
+def _topics_written(plan: BoundPlan, sub: SubTopology, topic: str) -> list[str]:
     return [
         plan.resolved(ref.name, ref.is_internal)
         for source, name in zip(sub.source_topics, plan.source_topics(sub), strict=True)

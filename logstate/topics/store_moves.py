@@ -125,7 +125,7 @@ def planned(bound: BoundPlan, stored: Manifest, existing: Collection[str]) -> Mo
     stored = without_mark(stored)
     as_stored = logged_as_stored(bound, stored, NOTHING_DECIDED)
     topics = stored.get("topics", {})
-    misplaced = dict(_misplaced(as_stored, topics))
+    misplaced = dict(_topics_hashed_before(as_stored, topics))
     tasks = tuple(_task_moves(as_stored, stored, misplaced))
     drained = tuple(
         name
@@ -142,7 +142,9 @@ def planned(bound: BoundPlan, stored: Manifest, existing: Collection[str]) -> Mo
     return Moves(plan, stored, stores, tasks, drained, left)
 
 
-def _misplaced(plan: BoundPlan, stored: Mapping[str, Entry]) -> Iterator[tuple[str, TopicRef]]:
+def _topics_hashed_before(
+    plan: BoundPlan, stored: Mapping[str, Entry]
+) -> Iterator[tuple[str, TopicRef]]:
     """Yield repartition topics, by their usual names, whose keys an earlier version hashed."""
     now = manifest(plan)["topics"]
     for ref in {ref for sub in plan.topology.sub_topologies for ref in sub.source_topics}:
@@ -282,7 +284,7 @@ def _check(
     tasks: Collection[TaskMove],
     stores: Collection[StoreMove],
 ) -> None:
-    problems = [*_immovable(plan, tasks, stored), *_split(tasks, stored)]
+    problems = [*_unmovable_tasks(plan, tasks, stored), *_split_tasks(tasks, stored)]
     if problems:
         raise UpgradeError(
             f"the state of application {plan.application_id!r} cannot be moved: "
@@ -305,7 +307,9 @@ def _is_expected(change: SpecChange, moving: Collection[str]) -> bool:
     return of_topic or (change.subject in moving and change.part in _EXPECTED)
 
 
-def _immovable(plan: BoundPlan, tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
+def _unmovable_tasks(
+    plan: BoundPlan, tasks: Collection[TaskMove], stored: Manifest
+) -> Iterator[str]:
     lefts = _left_sub_topologies(plan.topology.sub_topologies)
     for move in tasks:
         for spec in move.sub_topology.stores:
@@ -333,7 +337,7 @@ def _immovable(plan: BoundPlan, tasks: Collection[TaskMove], stored: Manifest) -
                 )
 
 
-def _split(tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
+def _split_tasks(tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
     for move in tasks:
         known = stored["stores"]
         names = [spec.name for spec in move.sub_topology.stores if spec.name in known]

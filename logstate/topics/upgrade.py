@@ -117,7 +117,7 @@ def _former_names(
     )
 
 
-def check_unmarked(application_id: str, stored: Manifest) -> None:
+def check_no_operation_in_progress(application_id: str, stored: Manifest) -> None:
     """Raise UpgradeError if the application is being reset, or moved to other partitions."""
     if "reset_since" in stored:
         raise UpgradeError(
@@ -136,7 +136,7 @@ def check_unmarked(application_id: str, stored: Manifest) -> None:
 
 
 def _check_readable(application_id: str, stored: Manifest) -> None:
-    check_unmarked(application_id, stored)
+    check_no_operation_in_progress(application_id, stored)
     if stored.get("version", VERSION) > NEWEST_VERSION:
         raise UpgradeError(
             f"application {application_id!r}: its manifest has version {stored['version']}, and"

@@ -79,7 +79,7 @@ class PlannedTopics:
             found: Mapping[str, TopicDescription] = yield Step(
                 "describe_topics", self._admin.describe_topics, (asked,)
             )
-            self._compare(found)
+            self._compare_topics(found)
             there = {one.name: found[one.name] for one in self._required if one.name in found}
             seen: Compared = yield from compared(self._admin, self._plan, self._required, there)
         except RetriableError as exc:
@@ -91,9 +91,12 @@ class PlannedTopics:
                 f" {'; '.join(seen.problems)}. Correct them, then start the application again"
             )
 
-    def _compare(self, found: Mapping[str, TopicDescription]) -> None:
+    def _compare_topics(self, found: Mapping[str, TopicDescription]) -> None:
         missing = self._planned.keys() - found.keys()
-        problems = [*self._changed(found), *(_gone(one) for one in missing & self._missed)]
+        problems = [
+            *self._changed_counts(found),
+            *(_deleted_text(one) for one in missing & self._missed),
+        ]
         if problems:
             raise _changed_topics(problems)
         self._missed = frozenset(missing)
@@ -102,7 +105,7 @@ class PlannedTopics:
         for topic in self._counts.keys() & found.keys() - self._planned.keys():
             self._counts[topic] = found[topic].partitions
 
-    def _changed(self, found: Mapping[str, TopicDescription]) -> Iterator[str]:
+    def _changed_counts(self, found: Mapping[str, TopicDescription]) -> Iterator[str]:
         for topic, count in sorted(self._planned.items()):
             one = found.get(topic)
             if one is None:
@@ -144,5 +147,5 @@ def _changed_topics(problems: Iterable[str]) -> TopicsChangedError:
     )
 
 
-def _gone(topic: str) -> str:
+def _deleted_text(topic: str) -> str:
     return f"topic {topic!r} is gone: it was deleted"

@@ -24,7 +24,7 @@ from logstate.task.owned_task import OwnedTask
 
 
 @dataclass
-class _Search:
+class _BisectedRecords:
     """Records of one task that include the refused one."""
 
     until: dict[TopicPartition, int]
@@ -35,7 +35,7 @@ class _Search:
 
 
 @dataclass
-class _Part:
+class _TransactionPart:
     """The contents of the open transaction."""
 
     owned: OwnedTask
@@ -52,8 +52,8 @@ class PoisonRecordSearch:
     """The searches of one worker."""
 
     def __init__(self) -> None:
-        self._searches: dict[TaskId, _Search] = {}
-        self._part: _Part | None = None
+        self._searches: dict[TaskId, _BisectedRecords] = {}
+        self._part: _TransactionPart | None = None
         #: the last refusal had no record, and nothing was found
         self._is_fruitless = False
 
@@ -71,7 +71,7 @@ class PoisonRecordSearch:
         count = task.process(search.limit or max(1, left // 2))
         if count == 0:
             return False  # not fetched yet
-        self._part = _Part(
+        self._part = _TransactionPart(
             owned,
             count,
             [
@@ -108,9 +108,9 @@ class PoisonRecordSearch:
             suspects = tasks
         self._is_fruitless = not any(owned.task.has_moved for owned in tasks)
         for owned in suspects:
-            self._searches[owned.task_id] = _Search(dict(owned.task.consumed))
+            self._searches[owned.task_id] = _BisectedRecords(dict(owned.task.consumed))
 
-    def _refused_part(self, part: _Part, cause: RefusedError) -> None:
+    def _refused_part(self, part: _TransactionPart, cause: RefusedError) -> None:
         task, search = part.owned.task, self._searches[part.owned.task_id]
         if part.schedule is not None:
             self._is_fruitless = False
@@ -122,7 +122,7 @@ class PoisonRecordSearch:
         else:
             search.limit = part.records // 2
 
-    def _call_next(self, owned: OwnedTask, search: _Search) -> bool:
+    def _call_next(self, owned: OwnedTask, search: _BisectedRecords) -> bool:
         """Call the next wall-clock schedule, after all records."""
         task = owned.task
         due = task.punctuations.due("wall_clock", task.wall_clock_ms())
@@ -133,11 +133,11 @@ class PoisonRecordSearch:
         if task.punctuate("wall_clock", only=name) == 0:
             return False  # retried later
         search.called.add(name)
-        self._part = _Part(owned, 0, schedule=name)
+        self._part = _TransactionPart(owned, 0, schedule=name)
         return True
 
 
-def _culprit(part: _Part) -> RecordMetadata:
+def _culprit(part: _TransactionPart) -> RecordMetadata:
     """Return the record of a part; a partition may also have moved past dropped records."""
     fetched = part.owned.task.fetched
     for source in part.last:

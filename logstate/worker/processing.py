@@ -66,7 +66,7 @@ class Processing:
         for owned in self._time.in_turn(self._tasks.running()):
             if owned.is_held:  # after the barrier of a snapshot
                 continue
-            yield from self._share(owned, commits)
+            yield from self._process_share(owned, commits)
             if self._time.is_up():
                 self._time.ended_with(owned)
                 self.keeps_up = False
@@ -100,7 +100,7 @@ class Processing:
         turn = self._turn
         return -1 if self._current is None else turn
 
-    def _share(self, owned: OwnedTask, commits: Commits) -> Steps[None]:
+    def _process_share(self, owned: OwnedTask, commits: Commits) -> Steps[None]:
         """Process one task's share of this turn."""
         if self._poison_search.is_searching(owned):
             yield from self._part(owned, commits)

@@ -114,7 +114,7 @@ class StandbyTasks:
         """
         if self._standbys is None or not self._is_used:
             return
-        self._choose()
+        self._choose_standbys()
         standbys = self._standbys
         standbys.want(self._chosen - owned.keys())
         wait_s = 0.0 if is_busy or not standbys.has_more else _IDLE_S
@@ -135,7 +135,7 @@ class StandbyTasks:
         since_ms = self._clock.monotonic_ms()
         self._is_joining = True
         while not is_stopping():
-            self._choose()
+            self._choose_standbys()
             why = self._may_join(self._clock.monotonic_ms() - since_ms)
             if why:
                 _LOGGER.info("joining the group: %s", why)
@@ -148,12 +148,12 @@ class StandbyTasks:
     def _may_join(self, waited_ms: float) -> str:
         """Return the reason for joining now; empty if it is too early."""
         config = self._config
-        if not self._own:
+        if not self._own_name:
             return "there is no member id before joining (classic protocol)"
         if waited_ms >= config.warm_up_timeout_ms:
             return f"{len(self.reports)} tasks are not warm, but the warm-up timeout is over"
         peers = self._peers()
-        if self._own not in {peer.id for peer in peers}:
+        if self._own_name not in {peer.id for peer in peers}:
             is_long = waited_ms >= config.peers_timeout_ms
             return "no reports of other members were received" if is_long else ""
         if len({peer.instance for peer in peers}) == 1:
@@ -174,7 +174,7 @@ class StandbyTasks:
         holders, task = self._control.group_view.holders, str(task_id)
         if holders is None:
             return True
-        return any(task in one.tasks and self._own not in one.members for one in holders)
+        return any(task in one.tasks and self._own_name not in one.members for one in holders)
 
     def _peers(self) -> tuple[Peer, ...]:
         """Return the reported members. A static member knows itself before others report it."""
@@ -189,7 +189,7 @@ class StandbyTasks:
         return bool(self._config.standby_replicas or self._control.group_view.peers)
 
     @property
-    def _own(self) -> str:
+    def _own_name(self) -> str:
         return self._config.instance_id or self.member_id
 
     @property
@@ -257,11 +257,11 @@ class StandbyTasks:
         if standbys is not None:
             yield from standbys.close()
 
-    def _choose(self) -> None:
+    def _choose_standbys(self) -> None:
         if not self._is_id_known:
             self.member_id = self._ask_member_id()
             self._is_id_known = self.member_id != ""
-        peers, own = self._peers(), self._own
+        peers, own = self._peers(), self._own_name
         by = peers, own, self._group(peers)
         if by == self._chosen_by:
             return
@@ -280,7 +280,7 @@ class StandbyTasks:
         if not self._is_joining:
             return ()
         holders = self._control.group_view.holders or ()
-        there = {self._own}.union(*(one.members for one in holders if one.tasks))
+        there = {self._own_name}.union(*(one.members for one in holders if one.tasks))
         return tuple(peer for peer in peers if peer.id in there)
 
 

@@ -92,7 +92,7 @@ class Watchdog:
             note = outage.answered(clock.monotonic_ms())
         else:
             client_errors = probe.client_errors()
-            note = outage.unanswered(clock.monotonic_ms(), client_errors, self._affected())
+            note = outage.unanswered(clock.monotonic_ms(), client_errors, self._blocked_text())
         probe.fold(is_away=outage.since_ms is not None)
         if note is not None:
             _LOGGER.log(note.level, "%s", note.text)
@@ -117,7 +117,7 @@ class Watchdog:
                 _LOGGER.exception("the check of the worker failed and will be retried")
             self._is_over.wait(_LOOK_EVERY_S)
 
-    def _affected(self) -> str:
+    def _blocked_text(self) -> str:
         if not self._observer.is_started:
             return "The start waits for them."
         tasks = len(self._observer.tasks)

@@ -124,26 +124,26 @@ class WorkerObserver:
         self.is_started = True
         self.started_ms = None if self._monotonic_ms is None else self._monotonic_ms()
         self.metrics.gauge(catalogue.WORKER_ALIVE, **_WORKER).set(1)
-        self._tell()
+        self._notify_change()
 
     def paused(self, is_paused: bool) -> None:
         """Handle a pause or its end."""
         self.is_paused = is_paused
-        self._tell()
+        self._notify_change()
 
     def stopping(self) -> None:
         """Handle a requested stop."""
         self.is_stopping = True
-        self._tell()
+        self._notify_change()
 
     def replaced(self) -> None:
         """Handle that a new worker replaces the ended one."""
         self.is_started = self.is_assigned = self.has_ended = self.was_ready = False
         self.is_paused = False  # the next worker reports its own state
         self.started_ms = None
-        self._tell()
+        self._notify_change()
 
-    def _tell(self) -> None:
+    def _notify_change(self) -> None:
         self.on_change()
         with self.changed:
             self.changed.notify_all()
@@ -160,7 +160,7 @@ class WorkerObserver:
             by_stage[owned.stage] += 1
         for stage, count in by_stage.items():
             self.metrics.gauge(catalogue.TASKS, **_WORKER, state=stage.value).set(count)
-        self._tell()
+        self._notify_change()
 
     def _note_readable(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """Note what readiness depends on, from the tasks before and after a change."""

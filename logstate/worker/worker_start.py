@@ -32,7 +32,7 @@ from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest_record
 from logstate.topics.manifest_log import ManifestLog, decoded
-from logstate.topics.upgrade import accepted, check_unmarked
+from logstate.topics.upgrade import accepted, check_no_operation_in_progress
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
 from logstate.worker.idle_tasks import IdleTasks
@@ -149,7 +149,7 @@ class WorkerStart:
         patience = StartupTimeout(self.config.start_timeout_ms, self.clock.monotonic_ms())
         while True:
             try:
-                return (yield from self._attempt())
+                return (yield from self._try_start())
             except RetriableError as exc:
                 wait_s = patience.wait_s(self.clock.monotonic_ms(), exc, self.observer.refusal)
                 _LOGGER.info("the start is retried in %.1f s: %s", wait_s, text_of(exc))
@@ -157,7 +157,7 @@ class WorkerStart:
             if self.is_stopping():
                 return None
 
-    def _attempt(self) -> Steps[StartedWorker | None]:
+    def _try_start(self) -> Steps[StartedWorker | None]:
         clients = Clients()
         try:
             started = yield from self._open(clients)
@@ -178,7 +178,7 @@ class WorkerStart:
         bound = yield from check_topics_of_others(
             admin, self.topology, application_id, dead_letter_topic=dead_letters
         )
-        if not (yield from self._fenced()):
+        if not (yield from self._fence()):
             return None
         # After the fencing: our transaction that a crash left open would hide the manifest.
         clients.manifests = ManifestLog(application_id, cluster, admin, self.clock)
@@ -196,7 +196,7 @@ class WorkerStart:
             self.error_handlers,
         )
         yield from globals_.bootstrap(admin, self.is_stopping)
-        if self.is_stopping() or not (yield from self._announced(plan, clients.manifests)):
+        if self.is_stopping() or not (yield from self._write_manifest(plan, clients.manifests)):
             return None
         if config.guarantee == "at_least_once":
             make = cluster.plain_producer
@@ -205,7 +205,7 @@ class WorkerStart:
         clients.background = cluster.background()
         return self._started(plan, clients, admin, globals_, clients.consumer, clients.background)
 
-    def _fenced(self) -> Steps[bool]:
+    def _fence(self) -> Steps[bool]:
         for _ in range(_FENCING_ATTEMPTS_MAX):
             if (yield from self.transactions.is_ready(quietly=self.observer.is_away)):
                 return True
@@ -232,7 +232,7 @@ class WorkerStart:
             )
         )
 
-    def _announced(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
+    def _write_manifest(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
         """Write the manifest, and yield to an incompatible one written just before."""
         own = manifest_record(plan)
         yield from self.transactions.commit_alone([own])
@@ -251,7 +251,7 @@ class WorkerStart:
         if found is None:
             return False
         for one in found:  # any of them: an instance starting at the same time may overwrite a mark
-            check_unmarked(plan.application_id, decoded(one, plan.application_id))
+            check_no_operation_in_progress(plan.application_id, decoded(one, plan.application_id))
         yield from manifests.close()
         return True
 

@@ -215,7 +215,7 @@ def test_a_reader_keeps_its_files_for_keep_for(
     assert before is not None
     assert after is not None
     names = {path.name for path in view.path.iterdir()}
-    assert not {view._changes(n, before).name for n in before.changes} & names
+    assert not {view._changes_folder(n, before).name for n in before.changes} & names
     assert {one.version for one in after.replaced} == {after.version}
     assert rows_of(view, spark) == changes.rows
     with pytest.raises(StoreAccessError, match=r"call compact\(spark\) first"):

@@ -29,7 +29,7 @@ class Compacting(BucketedView):
     def meanwhile(self) -> None:
         raise NotImplementedError
 
-    def _rewritten(self, spark: Any, state: BucketedState, buckets: Any) -> BucketedState:
+    def _rewrite(self, spark: Any, state: BucketedState, buckets: Any) -> BucketedState:
         self.meanwhile()
         return replace(state, bases=(state.version,) * 2, changes=())
 
@@ -90,14 +90,14 @@ def test_two_writers_of_one_version_have_directories_of_their_own() -> None:
     view, one, other = BucketedView("/data/spend", buckets=2), STATE.next(), STATE.next()
 
     assert one.version == other.version == 8
-    assert view._base(8, one) != view._base(8, other)
-    assert view._changes(8, one) != view._changes(8, other)
+    assert view._base_folder(8, one) != view._base_folder(8, other)
+    assert view._changes_folder(8, one) != view._changes_folder(8, other)
 
 
 def test_the_directories_of_an_earlier_version_of_the_library_are_found() -> None:
     view = BucketedView("/data/spend", buckets=2)
 
-    assert view._base(7, STATE) == Path("/data/spend/base-00000007")
+    assert view._base_folder(7, STATE) == Path("/data/spend/base-00000007")
     assert ViewState(4, 4).kept(3) == tuple(f"version-{n:08d}" for n in (2, 3, 4))
     assert ViewState(1, 1).kept(3) == ("version-00000000", "version-00000001")
 

@@ -61,7 +61,7 @@ def mapper(
     if what != "action":
         check_returns(function, what)
     check_result_type(function, what, key=key, value=value)
-    if _shape(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
+    if _parameter_count(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
         return function
 
     def by_key_and_value(_key: Any, value: Any) -> Any:
@@ -84,7 +84,7 @@ def action(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 def reducer(function: Callable[..., Any], what: str = "reducer") -> Callable[[Any, Any], Any]:
     """A ``(old, new)`` callable."""
     _check_result(function, what)
-    _shape(function, what, ("(old, new)",), (2,))
+    _parameter_count(function, what, ("(old, new)",), (2,))
     return function
 
 
@@ -95,7 +95,10 @@ def aggregator(
     aggregate, as ``functools.reduce`` does; the long one is Kafka Streams' own.
     """
     _check_result(function, what)
-    if _shape(function, what, ("(aggregate, value)", "(key, value, aggregate)"), (2, 3)) == 3:
+    if (
+        _parameter_count(function, what, ("(aggregate, value)", "(key, value, aggregate)"), (2, 3))
+        == 3
+    ):
         return function
 
     def with_key(_key: Any, value: Any, aggregate: Any) -> Any:
@@ -111,7 +114,7 @@ def joiner(
     """A ``(key, left, right)`` callable; ``value`` is the declared type of its result."""
     _check_result(function, what)
     check_result_type(function, what, value=value)
-    if _shape(function, what, ("(left, right)", "(key, left, right)"), (2, 3)) == 3:
+    if _parameter_count(function, what, ("(left, right)", "(key, left, right)"), (2, 3)) == 3:
         return function
 
     def with_key(_key: Any, left: Any, right: Any) -> Any:
@@ -124,7 +127,7 @@ def joiner(
 def merger(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     """A ``(key, a, b)`` callable that merges two sessions' aggregates."""
     _check_result(function, "session merger")
-    if _shape(function, "session merger", ("(a, b)", "(key, a, b)"), (2, 3)) == 3:
+    if _parameter_count(function, "session merger", ("(a, b)", "(key, a, b)"), (2, 3)) == 3:
         return function
 
     def with_key(_key: Any, a: Any, b: Any) -> Any:
@@ -168,7 +171,7 @@ def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) ->
     """Refuse a callable that cannot be called with exactly ``count`` arguments."""
     _check_callable(what, function, (shape,))
     _check_result(function, what)
-    if (why := _misfit(function, count)) is not None:
+    if (why := _call_error(function, count)) is not None:
         raise _error(what, function, str(why), (shape,)) from why
 
 
@@ -185,7 +188,7 @@ def signature_problems(function: object, what: str, shape: str, count: int) -> I
     except TopologyError as error:
         yield str(error)
         return
-    if (why := _misfit(function, count)) is not None:
+    if (why := _call_error(function, count)) is not None:
         yield (
             f"{what} {function_site(function)} is called with {shape}, and does not take that:"
             f" {why}"
@@ -197,9 +200,9 @@ def topic_chooser(function: Callable[..., Any]) -> bool:
     shapes = ("(key, value)", "(key, value, context)")
     _check_callable("topic chooser", function, shapes)
     _check_result(function, "topic chooser")
-    if _misfit(function, 3) is None:
+    if _call_error(function, 3) is None:
         return True
-    if _misfit(function, 2) is None:
+    if _call_error(function, 2) is None:
         return False
     raise _error("topic chooser", function, f"it takes {inspect.signature(function)}", shapes)
 
@@ -217,7 +220,7 @@ def scheduled(function: Callable[..., Any]) -> None:
     check_plain(function, what)
     if _surely_takes(function, 1):
         return  # nearly always, and it is asked at every start of every task
-    if (why := _misfit(function, 1)) is not None:
+    if (why := _call_error(function, 1)) is not None:
         raise _error(what, function, str(why), shapes) from why
 
 
@@ -230,7 +233,7 @@ def _surely_takes(function: Any, count: int) -> bool:
     return code.co_argcount == given and not code.co_kwonlyargcount
 
 
-def _misfit(function: Callable[..., Any], count: int) -> TypeError | None:
+def _call_error(function: Callable[..., Any], count: int) -> TypeError | None:
     """Return why it cannot be called with so many arguments; None also if that is unknown."""
     try:
         inspect.signature(function).bind(*range(count))
@@ -264,7 +267,7 @@ def _is_required(parameter: inspect.Parameter) -> bool:
     )
 
 
-def _shape(
+def _parameter_count(
     function: Callable[..., Any], what: str, shapes: Sequence[str], counts: Sequence[int]
 ) -> int:
     """How many parameters to call ``function`` with; one of ``counts`` (ascending)."""

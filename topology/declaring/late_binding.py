@@ -58,7 +58,7 @@ class _Variable(NamedTuple):
         return _value(self.scope, self.name)
 
 
-class _Note(NamedTuple):
+class _DeclaredFunction(NamedTuple):
     number: int
     what: str
     declared_at: str
@@ -66,7 +66,7 @@ class _Note(NamedTuple):
 
 
 #: by the function that reads them
-_NOTES: WeakKeyDictionary[FunctionType, list[_Note]] = WeakKeyDictionary()
+_NOTES: WeakKeyDictionary[FunctionType, list[_DeclaredFunction]] = WeakKeyDictionary()
 
 
 def next_declaration() -> int:
@@ -82,7 +82,7 @@ def note_variables(declared: object, what: str) -> None:
         if variables:
             site = site or declaration_site()
             notes = _NOTES.setdefault(function, [])
-            notes.append(_Note(next(_NUMBERS), what, site, variables))
+            notes.append(_DeclaredFunction(next(_NUMBERS), what, site, variables))
             del notes[:-_NOTES_MAX]
 
 
@@ -99,7 +99,7 @@ def refuse_late_binding(declared: Iterable[object], since: int) -> None:
                     _check(function, note, variable)
 
 
-def _check(function: FunctionType, note: _Note, variable: _Variable) -> None:
+def _check(function: FunctionType, note: _DeclaredFunction, variable: _Variable) -> None:
     now = variable.now()
     if now is _ABSENT or now is variable.value or _is_equal(now, variable.value):
         return
@@ -108,8 +108,8 @@ def _check(function: FunctionType, note: _Note, variable: _Variable) -> None:
         f"The {note.what} {function_site(function)} reads the variable {name!r}, which was"
         f" {shown(variable.value)} when the {note.what} was declared and is {shown(now)} at"
         " build(): a function reads a variable when it runs, so every function that a loop makes"
-        f" uses the last value. Bind it: `{_bound(function, name)}`, or make the function in a"
-        f" function that takes {name!r} as an argument.",
+        f" uses the last value. Bind it: `{_with_default_argument(function, name)}`, or make the"
+        f" function in a function that takes {name!r} as an argument.",
         declared_at=note.declared_at,
     )
 
@@ -118,7 +118,7 @@ def _is_equal(now: Any, then: Any) -> bool:
     return type(now) is type(then) and type(now) in _SCALARS and bool(now == then)
 
 
-def _bound(function: FunctionType, name: str) -> str:
+def _with_default_argument(function: FunctionType, name: str) -> str:
     """How the function is written with its variable bound."""
     code = function.__code__
     arguments = [*code.co_varnames[: code.co_argcount], f"{name}={name}"]

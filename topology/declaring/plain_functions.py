@@ -55,7 +55,7 @@ def check_plain(function: Callable[..., Any], what: str, *, yields: bool = False
     """Refuse functions whose call does nothing. ``yields``: an iterable is the wanted result."""
     if _is_surely_plain(function):
         return  # nearly always, and it is asked at every start of every task
-    for layer in _layers(function):
+    for layer in _unwrapped(function):
         if inspect.iscoroutinefunction(layer):
             raise _error(what, function, "is a coroutine function (async def)", _ASYNC)
         if inspect.isasyncgenfunction(layer):
@@ -72,7 +72,7 @@ def check_plain(function: Callable[..., Any], what: str, *, yields: bool = False
 
 def check_returns(function: Callable[..., Any], what: str) -> None:
     """Refuse a Python function that returns None whatever happens, where a value is wanted."""
-    for layer in _layers(function):
+    for layer in _unwrapped(function):
         if not inspect.isfunction(layer) or inspect.isgeneratorfunction(layer):
             continue
         if _returns_nothing(layer) and not _is_none_meant(layer):
@@ -200,8 +200,8 @@ def is_true(result: object, function: Callable[..., Any], what: str) -> bool:
             return bool(result)
         except Exception as error:
             why = f"whose truth cannot be determined ({type(error).__name__}: {error})"
-            raise _undecided(result, function, what, why) from error
-    raise _undecided(result, function, what, why)
+            raise _not_bool(result, function, what, why) from error
+    raise _not_bool(result, function, what, why)
 
 
 def _no_truth(result: object) -> str | None:
@@ -224,7 +224,7 @@ def _no_truth(result: object) -> str | None:
     return None
 
 
-def _undecided(result: object, function: Callable[..., Any], what: str, why: str) -> ResultError:
+def _not_bool(result: object, function: Callable[..., Any], what: str, why: str) -> ResultError:
     site = function_site(getattr(function, "by_value", function))
     return ResultError(
         f"the {what} {site} returned {shown(result)} ({type(result).__name__}), {why}"
@@ -254,7 +254,7 @@ def _is_surely_plain(function: Any) -> bool:
     )
 
 
-def _layers(function: Any) -> Iterator[Any]:
+def _unwrapped(function: Any) -> Iterator[Any]:
     """The callable, and everything it stands for."""
     seen: set[int] = set()
     while function is not None and id(function) not in seen:

@@ -214,7 +214,7 @@ class AggregatePlan:
         if self._counter == _ROW_COUNT:
             parts.append(f"row.{_ROW_COUNT} {'+' if method == 'add' else '-'} 1")
         lines.append(f"return Row({', '.join([*results, *parts])})")
-        made: Callable[[Any, Any], Any] = _made(method, "row, value", lines, names)
+        made: Callable[[Any, Any], Any] = _make_bind(method, "row, value", lines, names)
         return made
 
     def _null_row(self, own: Collection[str]) -> str:
@@ -243,7 +243,7 @@ class AggregatePlan:
             results.append(result)
             parts += _parts(name, columns, state)
         lines.append(f"return Row({', '.join([*results, *parts])})")
-        made: Callable[[Any, Any], Any] = _made("merge", "a, b", lines, names)
+        made: Callable[[Any, Any], Any] = _make_bind("merge", "a, b", lines, names)
         return made
 
     @cached_property
@@ -251,7 +251,9 @@ class AggregatePlan:
         """``result(row)`` returns the record: the row without the parts of states."""
         values = ", ".join(f"row.{name}" for name in self.fields)
         names = {"Record": self.record}
-        made: Callable[[Any], Any] = _made("result", "row", [f"return Record({values})"], names)
+        made: Callable[[Any], Any] = _make_bind(
+            "result", "row", [f"return Record({values})"], names
+        )
         return made
 
 
@@ -282,7 +284,7 @@ def _parts(name: str, columns: list[str], state: str) -> list[str]:
     return [f"{state}[{place}]" for place, column in enumerate(columns) if column != name]
 
 
-def _made(name: str, arguments: str, lines: list[str], names: Mapping[str, Any]) -> Any:
+def _make_bind(name: str, arguments: str, lines: list[str], names: Mapping[str, Any]) -> Any:
     body = indent("\n".join(lines), " " * 8)
     source = _FUNCTION.format(name=name, names=", ".join(names), arguments=arguments, body=body)
     return make_function("bind", source, f"{name} of agg")(**names)

@@ -121,7 +121,7 @@ def value_serde(options: Materialized, value: Any, known: Serde[Any] | None = No
     return required_serde(said, known, use, "value=")
 
 
-def _inherited(
+def _default_serde(
     store: Materialized, part: str, spec: Any, known: Serde[Any] | None, grouped: Flow[Any, Any]
 ) -> Serde[Any]:
     """A serde that comes with the records, or from the store's options: no call has it."""
@@ -145,9 +145,9 @@ def aggregate_store(
     store, defaults = required_store(options.get("store"), what), grouped.builder.defaults
     emit = options.get("emit", "update")
     check_emit(emit, windows)
-    key = _inherited(store, "key", store.key, grouped.key, grouped)
+    key = _default_serde(store, "key", store.key, grouped.key, grouped)
     if fold is not None and fold.initializer is None:
-        value = _inherited(store, "value", store.value, fold.value, grouped)
+        value = _default_serde(store, "value", store.value, fold.value, grouped)
     else:
         value = value_serde(store, options.get("value"), fold.value if fold is not None else None)
     if windows is None:

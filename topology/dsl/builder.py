@@ -548,7 +548,7 @@ class StreamsBuilder(InternalStreamsBuilder):
 
         Source: Kafka Streams' ``Topology.addReadOnlyStateStore`` (KIP-813).
         """
-        source, node = self._filling(
+        source, node = self._source_and_processor(
             store, ConnectedStores(store), topic, supplier, key, value, name, timestamp_extractor
         )
         self.graph.add(self.graph.root, TopicStoreLogicalNode(source, node, store))
@@ -604,7 +604,7 @@ class StreamsBuilder(InternalStreamsBuilder):
 
         Source: Kafka Streams' ``StreamsBuilder.addGlobalStore`` (KIP-99).
         """
-        source, node = self._filling(
+        source, node = self._source_and_processor(
             store,
             ConnectedStores(store.name),
             topic,
@@ -663,7 +663,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         self.graph.is_built = True
         return self._built
 
-    def _filling(
+    def _source_and_processor(
         self,
         store: StoreSpec,
         connections: ConnectedStores,

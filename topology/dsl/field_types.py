@@ -30,7 +30,7 @@ def field_type(aggregate: Aggregate[Any, Any, Any], annotation: Any, value: Any)
     if len(arguments) > 1:
         return without_none(arguments[1])
     declared = _returned(aggregate.field)
-    return without_none(_selected(aggregate.field, value) if declared is Any else declared)
+    return without_none(_selected_type(aggregate.field, value) if declared is Any else declared)
 
 
 def without_none(type_: Any) -> Any:
@@ -51,18 +51,18 @@ def _returned(function: Callable[..., Any]) -> Any:
     return Any if isinstance(found, typing.TypeVar) else found
 
 
-def _selected(function: Callable[..., Any], value: Any) -> Any:
+def _selected_type(function: Callable[..., Any], value: Any) -> Any:
     """The type of the part of a value that the function returns."""
     if value is Any or value is None:
         return Any
     try:
-        found = function(_Part(value))
+        found = function(_TypedValue(value))
     except Exception:  # noqa: BLE001  it does more than to select: the user's code may raise anything
         return Any
-    return _Part.type_of(found) if type(found) is _Part else Any
+    return _TypedValue.type_of(found) if type(found) is _TypedValue else Any
 
 
-class _Part:
+class _TypedValue:
     """A part of a value, by its type. Everything but selecting raises an error."""
 
     __slots__ = ("__type",)
@@ -71,32 +71,32 @@ class _Part:
         self.__type = type_
 
     @staticmethod
-    def type_of(part: _Part) -> Any:
+    def type_of(part: _TypedValue) -> Any:
         return part.__type
 
-    def __getattr__(self, name: str) -> _Part:
+    def __getattr__(self, name: str) -> _TypedValue:
         cls = without_none(self.__type)
         if not isinstance(cls, type) or name.startswith("__"):
             raise AttributeError(name)
         hints = typing.get_type_hints(cls)
         if name in hints:
-            return _Part(hints[name])
+            return _TypedValue(hints[name])
         made = inspect.getattr_static(cls, name)
         if isinstance(made, property) and made.fget is not None:
-            return _Part(typing.get_type_hints(made.fget)["return"])
+            return _TypedValue(typing.get_type_hints(made.fget)["return"])
         raise AttributeError(name)
 
-    def __getitem__(self, item: Any) -> _Part:
+    def __getitem__(self, item: Any) -> _TypedValue:
         type_ = without_none(self.__type)
         if typing.is_typeddict(type_):
-            return _Part(typing.get_type_hints(type_)[item])
+            return _TypedValue(typing.get_type_hints(type_)[item])
         origin, arguments = typing.get_origin(type_), typing.get_args(type_)
         if origin is tuple and type(item) is int and Ellipsis not in arguments:
-            return _Part(arguments[item])
+            return _TypedValue(arguments[item])
         if isinstance(origin, type) and issubclass(origin, Mapping):
-            return _Part(arguments[1])
+            return _TypedValue(arguments[1])
         if isinstance(origin, type) and issubclass(origin, Sequence) and type(item) is int:
-            return _Part(arguments[0])
+            return _TypedValue(arguments[0])
         raise TypeError(type_)
 
     def _refuse(self, *_: object) -> NoReturn:

@@ -116,7 +116,9 @@ class _ForeignKeyShape(Generic[T]):
         self.left_value = left._value_serde(None, f"the left table of {use}")
         self.foreign_key = right._key_serde(None, f"the right table of {use}")
         self.right_value = right._value_serde(None, f"the right table of {use}")
-        self.registration_topic = self._suffixed("-subscription-registration", _REGISTRATION)
+        self.registration_topic = self._name_with_suffix(
+            "-subscription-registration", _REGISTRATION
+        )
         self.registration_topic += "-topic"
 
     def subscribing(
@@ -126,7 +128,7 @@ class _ForeignKeyShape(Generic[T]):
         send = self._below(
             self.left.logical,
             SubscriptionSendNode(
-                self._suffixed("-subscription-registration-processor", _REGISTRATION),
+                self._name_with_suffix("-subscription-registration-processor", _REGISTRATION),
                 left=self.left.node,
                 foreign_key=foreign_key,
                 foreign_key_serde=self.foreign_key,
@@ -135,7 +137,7 @@ class _ForeignKeyShape(Generic[T]):
                 is_left=self.is_left,
             ),
         )
-        source = self._through(
+        source = self._send_through(
             [send],
             "-subscription-registration",
             self.registration_topic,
@@ -152,7 +154,9 @@ class _ForeignKeyShape(Generic[T]):
             self.foreign_key, self.primary_key, registration_topic=self.registration_topic
         )
         spec = StoreSpec(
-            self._suffixed("-subscription-store", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-"),
+            self._name_with_suffix(
+                "-subscription-store", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-"
+            ),
             "foreign_key_subscription",
             key,
             SubscriptionSerde(self.primary_key),
@@ -161,17 +165,17 @@ class _ForeignKeyShape(Generic[T]):
         )
         self.graph.add(self.graph.root, StoreLogicalNode(spec))
         receive = SubscriptionReceiveNode(
-            self._suffixed("-subscription-receive", _PROCESSOR),
+            self._name_with_suffix("-subscription-receive", _PROCESSOR),
             store_name=spec.name,
         )
         received = self._below(subscriptions, receive)
         join = SubscriptionJoinNode(
-            self._suffixed("-subscription-join-foreign", _PROCESSOR),
+            self._name_with_suffix("-subscription-join-foreign", _PROCESSOR),
             right=self.right.node,
         )
         joined = self._below(received, join)
         update = SubscriptionUpdateNode(
-            self._suffixed("-foreign-join-subscription", _PROCESSOR),
+            self._name_with_suffix("-foreign-join-subscription", _PROCESSOR),
             store_name=spec.name,
         )
         return [joined, self._below(self.right.logical, update)]
@@ -180,10 +184,10 @@ class _ForeignKeyShape(Generic[T]):
         self, answers: list[ProcessorLogicalNode], partitioner: Partitioner | None
     ) -> SourceLogicalNode:
         """The way back: where responses arrive."""
-        source = self._through(
+        source = self._send_through(
             answers,
             "-subscription-response",
-            self._suffixed("-subscription-response", _RESPONSE) + "-topic",
+            self._name_with_suffix("-subscription-response", _RESPONSE) + "-topic",
             self.primary_key,
             SubscriptionResponseSerde(self.right_value),
             _to_primary_partition if partitioner is None else _by_key_alone(partitioner, self.name),
@@ -200,7 +204,7 @@ class _ForeignKeyShape(Generic[T]):
     ) -> T:
         """The left side again: the joined table; kept in ``store``, if there is one."""
         resolve = SubscriptionResolveNode(
-            self._suffixed("-subscription-response-resolver", _RESOLVER),
+            self._name_with_suffix("-subscription-response-resolver", _RESOLVER),
             left=self.left.node,
             value=self.left_value,
             registration_topic=self.registration_topic,
@@ -209,7 +213,7 @@ class _ForeignKeyShape(Generic[T]):
         )
         resolved = self._below(responses, resolve)
         node = TableSourceNode(
-            self._suffixed("-result", "KTABLE-FK-JOIN-OUTPUT-"),
+            self._name_with_suffix("-result", "KTABLE-FK-JOIN-OUTPUT-"),
             store=store,
         )
         if store is None:
@@ -226,7 +230,7 @@ class _ForeignKeyShape(Generic[T]):
             node=node,
         )
 
-    def _suffixed(self, suffix: str, prefix: str) -> str:
+    def _name_with_suffix(self, suffix: str, prefix: str) -> str:
         """The join's name with a suffix; a number is used up all the same."""
         return self.graph.names.suffixed(self.name, suffix, prefix)
 
@@ -235,7 +239,7 @@ class _ForeignKeyShape(Generic[T]):
         self.graph.add(parent, logical)
         return logical
 
-    def _through(
+    def _send_through(
         self,
         parents: list[ProcessorLogicalNode],
         suffix: str,
@@ -247,7 +251,7 @@ class _ForeignKeyShape(Generic[T]):
         """Send what the parents forward through an internal topic; its source."""
         ref = TopicRef(topic, is_internal=True)
         sink = SinkNode(
-            self._suffixed(f"{suffix}-sink", "KSTREAM-SINK-"),
+            self._name_with_suffix(f"{suffix}-sink", "KSTREAM-SINK-"),
             ref,
             key,
             value,
@@ -256,7 +260,7 @@ class _ForeignKeyShape(Generic[T]):
         written = _InternalSinkLogicalNode(sink)
         self.graph.add(list(parents), written)
         source = SourceNode(
-            self._suffixed(f"{suffix}-source", "KSTREAM-SOURCE-"),
+            self._name_with_suffix(f"{suffix}-source", "KSTREAM-SOURCE-"),
             (ref,),
             key,
             value,

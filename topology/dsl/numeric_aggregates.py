@@ -44,7 +44,7 @@ class Count(FieldAggregate[V_contra, Any, int, int], Generic[V_contra]):
     def __init__(self, field: Callable[[Any], Any] | None = None) -> None:
         #: whether it counts records, those without a value included
         self.counts_records = field is None
-        super().__init__(_itself if field is None else field)
+        super().__init__(_identity if field is None else field)
 
     def take(self, state: int, value: Any) -> int:  # noqa: ARG002
         """One more."""
@@ -252,5 +252,5 @@ class StdDev(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
         return (int, float, float), float | None
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value

@@ -95,7 +95,7 @@ class StreamFlow(Flow[K, V]):
             needs_repartition=self.needs_repartition or other.needs_repartition,
         )
 
-    def _and(self, also: Also, what: str) -> list[StreamFlow[Any, Any]]:
+    def _with_others(self, also: Also, what: str) -> list[StreamFlow[Any, Any]]:
         """This stream and the others above one node, each once."""
         others: list[Any] = list(also) if isinstance(also, Sequence) else [also]
         parents: dict[LogicalNode, StreamFlow[Any, Any]] = {self.logical: self}
@@ -122,7 +122,7 @@ class StreamFlow(Flow[K, V]):
         keeps_key: bool,
     ) -> Self:
         """Return the stream of what a user's processor forwards."""
-        parents = self._and(also, "process")
+        parents = self._with_others(also, "process")
         prefix = "KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-"
         # The one kind of operator that burns no number when it is named.
         graph = self.builder.graph
@@ -137,7 +137,7 @@ class StreamFlow(Flow[K, V]):
         # Behind several parents no repartition may be moved up to one of them.
         logical = ProcessorLogicalNode(node, value_changing=len(parents) > 1)
         graph.add([parent.logical for parent in parents], logical)
-        inherited_key = _common(parent.key for parent in parents) if keeps_key else None
+        inherited_key = _common_serde(parent.key for parent in parents) if keeps_key else None
         return self._derive(
             node_name,
             logical,
@@ -201,7 +201,7 @@ class StreamFlow(Flow[K, V]):
         also: Also,
     ) -> None:
         """Send the stream, and others, to a topic; it ends here."""
-        parents = self._and(also, "to")
+        parents = self._with_others(also, "to")
         takes_context = not isinstance(topic, str) and callbacks.topic_chooser(topic)
         callbacks.partitioner(partitioner)
         node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
@@ -215,14 +215,14 @@ class StreamFlow(Flow[K, V]):
             TopicRef(check_name(topic, "a topic")) if isinstance(topic, str) else topic,
             required_serde(
                 key,
-                _common(one.key for one in parents),
+                _common_serde(one.key for one in parents),
                 f"the key of {use}",
                 "key=",
                 missing=lambda: missing("key"),
             ),
             required_serde(
                 value,
-                _common(one.value for one in parents),
+                _common_serde(one.value for one in parents),
                 f"the value of {use}",
                 "value=",
                 missing=lambda: missing("value"),
@@ -271,7 +271,7 @@ class StreamFlow(Flow[K, V]):
         )
 
 
-def _common(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
+def _common_serde(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
     """The one that all have; None where they differ."""
     first, *others = serdes
     return first if all(other == first for other in others) else None

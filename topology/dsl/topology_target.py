@@ -102,7 +102,7 @@ def _attribute(module_name: str, attribute: str, directory: str | None) -> objec
     found: object = module
     for name in attribute.split("."):
         if not hasattr(found, name):
-            fitting = ", ".join(_fitting(module)) or "none"
+            fitting = ", ".join(_candidate_names(module)) or "none"
             raise ConfigError(
                 f"Module {module_name!r} has no attribute {attribute!r}. What may be a topology in"
                 f" it: {fitting}."
@@ -111,7 +111,7 @@ def _attribute(module_name: str, attribute: str, directory: str | None) -> objec
     return found
 
 
-def _fitting(module: ModuleType) -> list[str]:
+def _candidate_names(module: ModuleType) -> list[str]:
     """Names of topologies, builders, and functions of the module's own."""
     return [
         name

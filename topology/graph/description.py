@@ -108,15 +108,15 @@ class Description:
 
 
 @dataclass
-class _Draft:
+class _NodeDraft:
     """A node while its adjacent nodes are collected; ``size`` grows with the linked nodes below."""
 
     name: str
     kind: Kind
     size: int = 1
-    above: list[_Draft] = field(default_factory=list)
-    successors: SortedSet[_Draft] = field(default_factory=lambda: SortedSet(_rank))
-    predecessors: SortedSet[_Draft] = field(default_factory=lambda: SortedSet(_rank))
+    above: list[_NodeDraft] = field(default_factory=list)
+    successors: SortedSet[_NodeDraft] = field(default_factory=lambda: SortedSet(_sort_key))
+    predecessors: SortedSet[_NodeDraft] = field(default_factory=lambda: SortedSet(_sort_key))
 
     def grow(self, delta: int) -> None:
         growing = [self]
@@ -126,7 +126,7 @@ class _Draft:
             growing.extend(draft.above)
 
 
-def _rank(draft: _Draft) -> tuple[int, str]:
+def _sort_key(draft: _NodeDraft) -> tuple[int, str]:
     return (-draft.size, draft.name)
 
 
@@ -141,7 +141,7 @@ def describe_plan(
 
 
 def _describe(plan: PlanBuilder, part: SubTopology) -> tuple[NodeDescription, ...]:
-    drafts = {node.name: _Draft(node.name, _kind(plan, node.name)) for node in part.nodes}
+    drafts = {node.name: _NodeDraft(node.name, _kind(plan, node.name)) for node in part.nodes}
     # A set of names, copied into a map: both iterate by hash.
     for name in hash_order(hash_order(part.parents)):
         draft = drafts[name]
@@ -152,7 +152,8 @@ def _describe(plan: PlanBuilder, part: SubTopology) -> tuple[NodeDescription, ..
             above.successors.add(draft)
             above.grow(draft.size)
     return tuple(
-        _finish(plan, draft, part.operator_labels) for draft in sorted(drafts.values(), key=_rank)
+        _finish(plan, draft, part.operator_labels)
+        for draft in sorted(drafts.values(), key=_sort_key)
     )
 
 
@@ -163,7 +164,7 @@ def _kind(plan: PlanBuilder, name: str) -> Kind:
     return "sink" if isinstance(node, SinkNode) else "processor"
 
 
-def _finish(plan: PlanBuilder, draft: _Draft, labels: Mapping[str, str]) -> NodeDescription:
+def _finish(plan: PlanBuilder, draft: _NodeDraft, labels: Mapping[str, str]) -> NodeDescription:
     node = plan.nodes[draft.name]
     topics: tuple[str, ...] = ()
     topic = chooser = pattern = None

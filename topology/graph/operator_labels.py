@@ -57,7 +57,9 @@ def operator_labels(nodes: Iterable[Node], parents: Mapping[str, Sequence[str]])
         generated = _GENERATED.fullmatch(node.name)
         if generated is not None:
             operation = _operation(node, generated[1])
-            labels[node.name] = f"{operation} of {_listed(_subjects(node, topics[node.name]))}"
+            labels[node.name] = (
+                f"{operation} of {_shortened_list(_stores_or_topics(node, topics[node.name]))}"
+            )
     return labels
 
 
@@ -82,7 +84,7 @@ def _operation(node: Node, kind: str) -> str:
     return _METHODS.get(kind, kind.lower().replace("-", "_"))
 
 
-def _subjects(node: Node, topics: Sequence[str]) -> Sequence[str]:
+def _stores_or_topics(node: Node, topics: Sequence[str]) -> Sequence[str]:
     if isinstance(node, SinkNode):
         return (node.topic.name,) if isinstance(node.topic, TopicRef) else ()
     if not isinstance(node, ProcessorNode):
@@ -96,7 +98,7 @@ def _has_generated_name(store: str) -> bool:
     return _GENERATED.fullmatch(store) is not None
 
 
-def _listed(names: Sequence[str]) -> str:
+def _shortened_list(names: Sequence[str]) -> str:
     if not names:
         return "topics that a function chooses"
     shown = ", ".join(repr(name) for name in names[:_SHOWN_MAX])

@@ -27,7 +27,7 @@ def functions_of(node: Node) -> tuple[str, ...]:
     """``name at file:line`` of the callbacks that the user gave to a node; of the rest none."""
     given = (getattr(node, one.name) for one in fields(node))
     called = (one for one in given if callable(one) and not isinstance(one, Serde))
-    return tuple(filter(None, map(_site, called)))
+    return tuple(filter(None, map(_function_site, called)))
 
 
 def blame_for(
@@ -69,7 +69,7 @@ def maker_of(sink: str, within: Iterable[SubTopology]) -> Blame:
                 node = nodes.get(running.node or "")
                 if node is not None and not node.passes_on and functions_of(node):
                     return _as_blame([node], running.function, sub_topology)
-            makers = list(dict.fromkeys(_makers(sink, sub_topology, nodes)))
+            makers = list(dict.fromkeys(_computing_nodes(sink, sub_topology, nodes)))
             return _as_blame(makers, None, sub_topology)
     return Blame(None, None)
 
@@ -87,14 +87,16 @@ def sinks_to(
     ]
 
 
-def _makers(name: str, sub_topology: SubTopology, nodes: dict[str, Node]) -> Iterator[Node]:
+def _computing_nodes(
+    name: str, sub_topology: SubTopology, nodes: dict[str, Node]
+) -> Iterator[Node]:
     """The nearest nodes above that compute something, or the sources."""
     for parent in sub_topology.parents.get(name, ()):
         node = nodes[parent]
         if (functions_of(node) and not node.passes_on) or isinstance(node, SourceNode):
             yield node
         else:
-            yield from _makers(parent, sub_topology, nodes)
+            yield from _computing_nodes(parent, sub_topology, nodes)
 
 
 def _told_makers(
@@ -107,7 +109,7 @@ def _told_makers(
             functions = [running.function] if running.function else functions_of(node)
             shown = with_label(node.name, sub_topology.operator_labels)
             return [f"{function} (node {shown})" for function in functions]
-    makers = dict.fromkeys(_makers(failed.name, sub_topology, nodes))
+    makers = dict.fromkeys(_computing_nodes(failed.name, sub_topology, nodes))
     return [
         f"{function} (node {with_label(node.name, sub_topology.operator_labels)})"
         for node in makers
@@ -127,7 +129,7 @@ def _nodes(within: Iterable[SubTopology]) -> Iterator[Node]:
     return (node for sub_topology in within for node in sub_topology.nodes)
 
 
-def _site(function: Any) -> str | None:
+def _function_site(function: Any) -> str | None:
     """None for the library's own functions."""
     function = getattr(function, "by_value", function)
     if inspect.isclass(function):

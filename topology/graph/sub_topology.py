@@ -63,7 +63,7 @@ class SubTopology:
         """The functions and serdes that its operators and stores were declared with."""
         for node in self.nodes:
             for one in fields(node):
-                yield from _declared(getattr(node, one.name))
+                yield from _given_stores(getattr(node, one.name))
         for spec in self.stores:
             yield from (spec.key, spec.value)
 
@@ -145,9 +145,9 @@ def _names_by_store(
     return found
 
 
-def _declared(given: Any) -> Iterator[object]:
+def _given_stores(given: Any) -> Iterator[object]:
     if isinstance(given, list | tuple):
         for one in given:
-            yield from _declared(one)
+            yield from _given_stores(one)
     elif callable(given) or isinstance(given, Serde):
         yield given

@@ -31,14 +31,14 @@ def mermaid_of(description: Description, internal_topics: Collection[str]) -> st
         lines.append(f'    {name}(["{topic}"]){mark}')
     names: dict[tuple[str, str], str] = {}
     for part in parts:
-        lines += _framed(part, names)
+        lines += _subgraph(part, names)
     lines += [f"    {arrow}" for part in parts for arrow in _arrows(part, names, topics)]
     if internal_topics:
         lines.append("    classDef internal stroke-dasharray: 4")
     return "\n".join(lines) + "\n"
 
 
-def _framed(part: Part, names: dict[tuple[str, str], str]) -> Iterator[str]:
+def _subgraph(part: Part, names: dict[tuple[str, str], str]) -> Iterator[str]:
     """One sub-topology's nodes and stores; gives them their names in the text."""
     yield f'    subgraph part{part.id}["{title_of(part)}"]'
     for node in nodes_of(part):

@@ -60,7 +60,7 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
         names = sub_topology.children[node.name]
         below = [compiled[name] for name in names]
         task.starting = starting[node.name] = []
-        with _named(node, task):
+        with _naming_errors(node, task):
             process = _compile_node(node, task, below, names, changing)
         if process is not _nothing_below:
             process = labelled(process, node.name)
@@ -71,7 +71,7 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
         for source in _compile_source(node, task, compiled[node.name])
     }
     for node in sub_topology.nodes:
-        with _named(node, task):
+        with _naming_errors(node, task):
             for start in starting[node.name]:
                 start()
     return sources
@@ -103,7 +103,7 @@ def _compile_node(
 
 
 @contextmanager
-def _named(node: Node, task: TaskContext) -> Iterator[None]:
+def _naming_errors(node: Node, task: TaskContext) -> Iterator[None]:
     """Add the origin to errors of suppliers, ``init()`` and serdes, which are the user's code.
 
     No error handler is called, because there is not a record.
@@ -133,7 +133,7 @@ def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[C
     for ref in node.topics:
         assert not ref.is_pattern, f"the topics of {node.name} are not known yet"
         topic = task.topic_name(ref.name, is_internal=ref.is_internal)
-        with _named(node, task):
+        with _naming_errors(node, task):
             deserialize_key = node.key.deserializer(topic, True)
             deserialize_value = node.deserialize_value(topic)
             decoders = node.header_decoders(topic)
@@ -164,7 +164,7 @@ def _compose(children: Sequence[Callable[..., None]], *, has_table_edge: bool) -
     if not children:
         return _nothing_below
     if len(children) == 2:
-        return _pair(*children, has_table_edge=has_table_edge)
+        return _edge_function(*children, has_table_edge=has_table_edge)
 
     def stream_edge(key: Any, value: Any, timestamp: int, headers: Any) -> None:
         for child in children:
@@ -179,7 +179,7 @@ def _compose(children: Sequence[Callable[..., None]], *, has_table_edge: bool) -
     return table_edge if has_table_edge else stream_edge
 
 
-def _pair(
+def _edge_function(
     first: Callable[..., None], second: Callable[..., None], *, has_table_edge: bool
 ) -> Callable[..., None]:
     def stream_edge(key: Any, value: Any, timestamp: int, headers: Any) -> None:

@@ -14,16 +14,16 @@ def feeding(sub_topology: SubTopology, every: Iterable[SubTopology]) -> list[Sub
     That includes itself if it reads what it caused, as in a foreign-key join.
     """
     parts = list(every)
-    numbers = {part.id for part, _ in _above(sub_topology, parts)}
+    numbers = {part.id for part, _ in _sub_topologies_above(sub_topology, parts)}
     return [part for part in parts if part.id in numbers]
 
 
 def operators_feeding(sub_topology: SubTopology, every: Iterable[SubTopology]) -> list[Node]:
     """Return the nodes of all sub-topologies whose results a sub-topology reads."""
-    return list(dict.fromkeys(node for _, node in _above(sub_topology, list(every))))
+    return list(dict.fromkeys(node for _, node in _sub_topologies_above(sub_topology, list(every))))
 
 
-def _above(
+def _sub_topologies_above(
     sub_topology: SubTopology, parts: list[SubTopology]
 ) -> Iterator[tuple[SubTopology, Node]]:
     waiting = [ref for ref in sub_topology.source_topics if ref.is_internal]

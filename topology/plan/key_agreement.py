@@ -34,7 +34,7 @@ def check_key_bytes(plan: PlanBuilder) -> None:
                 problem = _difference(first, other, meeting)
                 raise TopologyError(problem, declared_at=other.declared_at)
             if agree is None:
-                _LOGGER.warning("%s", _doubt(first, other, meeting))
+                _LOGGER.warning("%s", _possible_mismatch(first, other, meeting))
 
 
 def _meetings(plan: PlanBuilder) -> Iterator[tuple[list[SourceNode], str]]:
@@ -97,7 +97,7 @@ def _difference(first: SourceNode, other: SourceNode, meeting: str) -> str:
     )
 
 
-def _doubt(first: SourceNode, other: SourceNode, meeting: str) -> str:
+def _possible_mismatch(first: SourceNode, other: SourceNode, meeting: str) -> str:
     return (
         f"{_topics(first)} has keys of {first.key!r} (declared at {first.declared_at}), and"
         f" {_topics(other)} keys of {other.key!r} (declared at {other.declared_at})."

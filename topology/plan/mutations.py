@@ -54,7 +54,7 @@ def watched_fan_out(
     if not any(name in changing for name in names[:-1]):
         return None
     steps = [
-        (child, _check(parent.name, name, others) if others and name in changing else None)
+        (child, _mutation_check(parent.name, name, others) if others and name in changing else None)
         for child, name, others in zip(children, names, _all_suffixes(names), strict=True)
     ]
     fan_out = FanOut(_AT_START)
@@ -63,7 +63,7 @@ def watched_fan_out(
 
     def compare_stream(key: Any, value: Any, timestamp: int, headers: Any) -> None:
         fan_out.to_compare -= 1
-        before = list(_contents(value))
+        before = list(_nested_containers(value))
         for child, check in steps:
             child(key, value, timestamp, headers)
             if check is not None:
@@ -80,7 +80,7 @@ def watched_fan_out(
         key: Any, new: Any, old: Any, timestamp: int, headers: Any, is_latest: bool
     ) -> None:
         fan_out.to_compare -= 1
-        before = [*_contents(new), *_contents(old)]
+        before = [*_nested_containers(new), *_nested_containers(old)]
         for child, check in steps:
             child(key, new, old, timestamp, headers, is_latest)
             if check is not None:
@@ -105,7 +105,9 @@ def _all_suffixes(names: Sequence[str]) -> list[Sequence[str]]:
 _Contents = tuple[Any, Callable[[Any], Any], Any]
 
 
-def _check(parent: str, child: str, others: Sequence[str]) -> Callable[[list[_Contents]], None]:
+def _mutation_check(
+    parent: str, child: str, others: Sequence[str]
+) -> Callable[[list[_Contents]], None]:
     """Return a check that raises if a value has changed, marked as the child that ran."""
 
     def check(before: list[_Contents]) -> None:
@@ -131,7 +133,7 @@ def _is_same(before: Any, now: Any) -> bool:
     )
 
 
-def _contents(value: Any) -> Iterator[_Contents]:
+def _nested_containers(value: Any) -> Iterator[_Contents]:
     """Every container that is reachable, how its contents are read, and what these are."""
     pending, seen = [value], set[int]()
     while pending and len(seen) < _CONTAINERS_MAX:

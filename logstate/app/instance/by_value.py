@@ -81,8 +81,8 @@ class _ByReference(pickle.Pickler):
             at = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
             raise ConfigError(
                 f"{value.__qualname__}{at} cannot be imported by a worker process, because it is"
-                f" defined in {_home(value)}. Move it into a module, or install cloudpickle to send"
-                " it by value: pip install 'logstate[workers]'"
+                f" defined in {_module_text(value)}. Move it into a module, or install cloudpickle"
+                " to send it by value: pip install 'logstate[workers]'"
             )
         return NotImplemented
 
@@ -131,5 +131,5 @@ def _has_name(value: FunctionType | type) -> bool:
     return value.__module__ != "__main__" and "<" not in value.__qualname__
 
 
-def _home(value: FunctionType | type) -> str:
+def _module_text(value: FunctionType | type) -> str:
     return "the script itself" if value.__module__ == "__main__" else "a function, or is a lambda"

@@ -66,7 +66,7 @@ def readiness(
         return Health(False, f"the group has not assigned any partitions to it yet{outage}")
     if not tasks:
         return Health(True, f"it is idle: all tasks belong to other instances{outage}")
-    waiting = _waiting(tasks)
+    waiting = _tasks_without_rows(tasks)
     readable = len(tasks) - len(waiting)
     if not waiting:
         return Health(True, f"{readable} tasks can be read{outage}")
@@ -87,7 +87,7 @@ def _is_new(observer: WorkerObserver, now_ms: float) -> bool:
     return started is not None and now_ms - started < FIRST_ASSIGNMENT_MS
 
 
-def _waiting(tasks: Mapping[TaskId, OwnedTask]) -> list[str]:
+def _tasks_without_rows(tasks: Mapping[TaskId, OwnedTask]) -> list[str]:
     """Describe tasks without readable rows; a task that has run keeps its committed rows."""
     return [
         f"{task_id} is {owned.stage.value}"

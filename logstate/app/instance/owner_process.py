@@ -42,13 +42,13 @@ class OwnerProcess:
     def check(self) -> None:
         """Raise LogstateError in any other process."""
         if not self.is_here:
-            raise LogstateError(self._explained())
+            raise LogstateError(self._wrong_process_text())
 
     def forget(self) -> None:
         """Log that closing a copy does nothing."""
-        _LOGGER.warning("nothing is closed here: %s", self._explained())
+        _LOGGER.warning("nothing is closed here: %s", self._wrong_process_text())
 
-    def _explained(self) -> str:
+    def _wrong_process_text(self) -> str:
         return (
             f"application {self._application_id!r} was created in process {self.pid}, and this is"
             f" process {os.getpid()}, which was forked from it: the copy has no threads, and shares"

@@ -74,7 +74,7 @@ def _of_silence(most: timedelta | None, rows: Collection[RowAge]) -> str | None:
     oldest_ms = max((one.silence_ms for one in rows), default=0.0)
     if most is None or oldest_ms <= most.total_seconds() * 1000:
         return None
-    return f"its data is {oldest_ms / 1000:.1f} s old, {_allowed(most)}"
+    return f"its data is {oldest_ms / 1000:.1f} s old, {_limit_text(most)}"
 
 
 def _of_lag(most: int | None, rows: Collection[RowAge]) -> str | None:
@@ -83,7 +83,7 @@ def _of_lag(most: int | None, rows: Collection[RowAge]) -> str | None:
     lags: dict[str, int] = {}
     for one in rows:
         if one.lag is None:
-            return f"task {one.task}{_at(one)} does not know the ends of its inputs yet"
+            return f"task {one.task}{_partition_text(one)} does not know the ends of its inputs yet"
         lags[one.where] = lags.get(one.where, 0) + one.lag
     where, lag = max(lags.items(), key=lambda item: item[1], default=("", 0))
     if lag <= most:
@@ -100,8 +100,8 @@ def _of_age(
     for one in rows:
         if one.age_ms == inf:
             return (
-                f"the rows of task {one.task}{_at(one)} have not included everything in its inputs"
-                f" since the task came there, {_allowed(most)}"
+                f"the rows of task {one.task}{_partition_text(one)} have not included everything"
+                f" in its inputs since the task came there, {_limit_text(most)}"
             )
     ages = dict[int, float]()
     for one in rows:
@@ -111,10 +111,10 @@ def _of_age(
     if oldest_ms <= most.total_seconds() * 1000:
         return None
     lagging = max(rows, key=lambda one: one.age_ms)
-    where = _at(lagging) if lagging.where else ""
+    where = _partition_text(lagging) if lagging.where else ""
     return (
         f"its data is {oldest_ms / 1000:.1f} s old, most of it because of task {lagging.task}"
-        f"{where}, {_allowed(most)}"
+        f"{where}, {_limit_text(most)}"
     )
 
 
@@ -131,9 +131,9 @@ def _total(
     return ages.get(sub_topology, 0.0) + max(above, default=0.0)
 
 
-def _at(one: RowAge) -> str:
+def _partition_text(one: RowAge) -> str:
     return f" at {one.where}" if one.where else ""
 
 
-def _allowed(most: timedelta) -> str:
+def _limit_text(most: timedelta) -> str:
     return f"max_age allows {most.total_seconds():g} s"

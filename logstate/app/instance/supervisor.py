@@ -118,18 +118,20 @@ class Supervisor:
         return [
             WorkerAction(kind, number)
             for number, one in enumerate(self._workers)
-            if (kind := self._action(one, now_ms)) is not None
+            if (kind := self._next_action(one, now_ms)) is not None
         ]
 
-    def _action(self, one: _Supervised, now_ms: float) -> Literal["start", "stop", "kill"] | None:
+    def _next_action(
+        self, one: _Supervised, now_ms: float
+    ) -> Literal["start", "stop", "kill"] | None:
         if self.is_stopping or one.is_retired or one.phase is Phase.DRAINING:
-            return self._end(one, now_ms)
+            return self._stop_or_kill(one, now_ms)
         if one.phase is Phase.WAITING and now_ms >= one.starts_at_ms:
             one.phase = Phase.RUNNING
             return "start"
         return None
 
-    def _end(self, one: _Supervised, now_ms: float) -> Literal["stop", "kill"] | None:
+    def _stop_or_kill(self, one: _Supervised, now_ms: float) -> Literal["stop", "kill"] | None:
         if one.phase is Phase.WAITING:
             one.phase = Phase.ENDED
         elif one.phase is Phase.RUNNING:

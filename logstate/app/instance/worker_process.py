@@ -112,7 +112,7 @@ class WorkerProcess:
         """
         with self._lock:
             if self._how is not None:
-                raise self._gone()
+                raise self._store_unavailable()
             number, future = next(self._numbers), Future[tuple[bool, bytes]]()
             self._asked[number] = future
         is_taken = False
@@ -157,7 +157,7 @@ class WorkerProcess:
             how = self._how = self.process.how_it_ended() or why
             asked, self._asked = list(self._asked.values()), {}
         for future in asked:
-            future.set_exception(self._gone())
+            future.set_exception(self._store_unavailable())
         self.channel.close()
         return how
 
@@ -170,7 +170,7 @@ class WorkerProcess:
                 f" be unpickled here: {type(exc).__name__}: {text_of(exc)}. {UNPICKLED_HINT}"
             ) from exc
 
-    def _gone(self) -> StoreUnavailableError:
+    def _store_unavailable(self) -> StoreUnavailableError:
         return StoreUnavailableError(
             f"the store cannot be read now: worker {self.number} {self._how}; try again"
         )

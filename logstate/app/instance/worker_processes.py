@@ -93,7 +93,7 @@ class WorkerProcesses(WorkerPoolStatus):
         try:
             first()
             while not self._supervisor.is_over:
-                self._turn()
+                self._supervise_once()
             if self._supervisor.given_up is not None:
                 raise self._reason()
             if self._ordered is not None:
@@ -164,7 +164,7 @@ class WorkerProcesses(WorkerPoolStatus):
         """Delete the local state; only while nothing runs."""
         self._instance.clean_up()
 
-    def _turn(self) -> None:
+    def _supervise_once(self) -> None:
         supervisor, now = self._supervisor, self._clock.monotonic_ms()
         with self._ordering:
             if self._scale is not None:
@@ -267,7 +267,7 @@ class WorkerProcesses(WorkerPoolStatus):
         if listener is not None:
             notify(listener, progress)
 
-    def _introduce(self) -> None:
+    def _send_siblings(self) -> None:
         """Send each worker its started siblings; the group notifies it with its next heartbeat."""
         joined = {
             number for number, status in self._statuses.items() if status.report.facts.is_started
@@ -283,7 +283,7 @@ class WorkerProcesses(WorkerPoolStatus):
             **self._statuses,
             number: WorkerStatus(self._clock.monotonic_ms(), report),
         }
-        self._introduce()
+        self._send_siblings()
         if report.facts.is_started:
             self._supervisor.joined(number)
         self.readiness()  # it depends on whether the instance was ready before
@@ -298,7 +298,7 @@ class WorkerProcesses(WorkerPoolStatus):
         self._statuses = {
             number: status for number, status in self._statuses.items() if number != one.number
         }
-        self._introduce()
+        self._send_siblings()
         self.metrics.ended(one.number)
         how = one.close("ended")
         self._has_ended(one.number, how, one.failure)

@@ -46,7 +46,7 @@ def handover(
             cluster = cluster_of(bootstrap, command_config)
             known = describe_instances(application_id, cluster, admin, SystemClock())
             last = committed_offsets(settings, application_id, _inputs(admin, stored))
-            raise MembersLiveError(f"{error}. {_named(known, last)}") from error
+            raise MembersLiveError(f"{error}. {_instances_text(known, last)}") from error
         stores = [store._asdict() for store in handovers.stores_for_the_jvm(stored)]
         if as_json:
             print_json({"application_id": application_id, "stores": stores})
@@ -70,7 +70,7 @@ def _inputs(admin: Admin, stored: Manifest) -> list[TopicPartition]:
     return [TopicPartition(name, p) for name, one in topics.items() for p in range(one.partitions)]
 
 
-def _named(known: Iterable[InstanceInfo], last: Mapping[TopicPartition, Committed]) -> str:
+def _instances_text(known: Iterable[InstanceInfo], last: Mapping[TopicPartition, Committed]) -> str:
     """Name the instances in the directory, or the writers of the last commits."""
     from logstate.changelog.cut import decode_cut
 

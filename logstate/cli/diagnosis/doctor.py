@@ -129,7 +129,7 @@ def _machine(state_dir: Path | None) -> Iterator[Finding]:
     yield findings.open_files(None if soft == resource.RLIM_INFINITY else soft)
     if state_dir is None:
         return
-    place = _nearest(state_dir)
+    place = _nearest_existing(state_dir)
     try:
         with tempfile.TemporaryFile(dir=place) as file:
             file.write(b"\0")
@@ -142,7 +142,7 @@ def _machine(state_dir: Path | None) -> Iterator[Finding]:
     yield findings.disk(str(place), shutil.disk_usage(place).free)
 
 
-def _nearest(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """Return the directory, or its nearest existing parent."""
     path = path.absolute()
     while not os.path.lexists(path) and path != path.parent:

@@ -235,7 +235,7 @@ def workers_python(
         )
         return
     yield Finding(subject, Level.OK, f"{executable}, {there.get('python', '')}")
-    if _minor(there.get("python", _NONE)) != _minor(here.get("python", _NONE)):
+    if _minor_version(there.get("python", _NONE)) != _minor_version(here.get("python", _NONE)):
         yield Finding(
             subject,
             Level.PROBLEM,
@@ -306,5 +306,5 @@ def placed(store: str, found: Placement) -> Finding:
     )
 
 
-def _minor(python: str) -> tuple[str, ...]:
+def _minor_version(python: str) -> tuple[str, ...]:
     return tuple(python.split(".")[:2])

@@ -88,13 +88,13 @@ def bench(
             bootstrap = stack.enter_context(LocalBroker.start()).bootstrap
         try:
             if bootstrap is None:
-                found = _alone(topology, application_id, state_dir, fed)
+                found = _run_without_broker(topology, application_id, state_dir, fed)
             else:
                 settings = client_settings(command_config)
                 place = BenchTarget(
                     bootstrap, settings, state_dir, partitions, workers, tuple(topic or ())
                 )
-                made = _fed(topics_read(topology), fed)
+                made = _input_records(topics_read(topology), fed)
                 target: Topology | str = wanted if workers > 1 else topology
                 found = bench_on_brokers(target, topology, application_id, place, made)
         except RecordError as error:
@@ -102,23 +102,29 @@ def bench(
     _print(found, as_json=as_json)
 
 
-def _alone(topology: Topology, application_id: str, state_dir: Path, fed: _Wanted) -> Benched:
+def _run_without_broker(
+    topology: Topology, application_id: str, state_dir: Path, fed: _Wanted
+) -> Benched:
     from logstate.generated.records import topics_read
     from logstate.testing.benched_alone import Bench
     from logstate.worker.gc_tuner import gc_tuner
 
     read = topics_read(topology)
     everywhere = {ref.name for sub in topology.global_sub_topologies for ref in sub.source_topics}
-    rows = [one for one in _fed(read, fed) if one.topic in everywhere] if everywhere else []
+    rows = (
+        [one for one in _input_records(read, fed) if one.topic in everywhere] if everywhere else []
+    )
     bench = Bench(topology, application_id, state_dir, rows)
     try:
         with gc_tuner.rare():  # as in a worker
-            return bench.run(one for one in _fed(read, fed) if one.topic not in everywhere)
+            return bench.run(
+                one for one in _input_records(read, fed) if one.topic not in everywhere
+            )
     finally:
         bench.close()
 
 
-def _fed(read: list[GeneratedInput], fed: _Wanted) -> Iterator[ProducedRecord]:
+def _input_records(read: list[GeneratedInput], fed: _Wanted) -> Iterator[ProducedRecord]:
     from logstate.generated.records import generated_records, given_records
 
     if fed.inputs is not None:

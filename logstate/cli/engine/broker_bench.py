@@ -69,13 +69,13 @@ def bench_on_brokers(
         )
     try:
         admin.create_topics([NewTopic(name, place.partitions, -1, {}) for name in names])
-        count = _filled(cluster, records, place.partitions)
+        count = _fill_topics(cluster, records, place.partitions)
         return _run(target, application_id, place, count)
     finally:
         _remove(admin, names, application_id)
 
 
-def _filled(cluster: KafkaCluster, records: Iterable[ProducedRecord], partitions: int) -> int:
+def _fill_topics(cluster: KafkaCluster, records: Iterable[ProducedRecord], partitions: int) -> int:
     producer, count = cluster.plain_producer(), 0
     batch: list[ProducedRecord] = []
     for count, one in enumerate(records, 1):
@@ -100,7 +100,7 @@ def _run(target: Topology | str, application_id: str, place: BenchTarget, count:
         workers=place.workers,
     )
     with application:
-        begun, ended = _watched(application)
+        begun, ended = _wait_until_processed(application)
         metrics, snapshot = application.metrics_registry, application.metrics()
         outputs: Counter[str] = Counter()
         for one in snapshot.get(RECORDS_PRODUCED.name, {}).get("series", ()):
@@ -110,7 +110,7 @@ def _run(target: Topology | str, application_id: str, place: BenchTarget, count:
     return Benched(count, ended - begun, outputs, changes, dropped)
 
 
-def _watched(application: Application) -> tuple[float, float]:
+def _wait_until_processed(application: Application) -> tuple[float, float]:
     """Return when processing could begin, and when the last record was processed.
 
     Metrics are updated a few times a second, so the first value may include all records: time

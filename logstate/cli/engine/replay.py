@@ -83,7 +83,7 @@ def replay(
     only = None if offset is None else _position(offset, replayed.inputs)
     count, failure = replayed.run(only=only)
     if as_json:
-        about = {"passed_over": replayed.passed_over, **_plain(count, failure)}
+        about = {"passed_over": replayed.passed_over, **_as_json(count, failure)}
         print_json({"application_id": application_id, "task": task, **about})
     else:
         _print(count, replayed.passed_over, failure)
@@ -92,7 +92,7 @@ def replay(
     raise typer.Exit(0 if failure is None else FAILED)
 
 
-def _plain(count: int, failure: Failure | None) -> dict[str, object]:
+def _as_json(count: int, failure: Failure | None) -> dict[str, object]:
     from logstate.cli.engine.replayed_task import position_of
 
     if failure is None:

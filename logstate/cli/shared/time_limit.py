@@ -66,7 +66,7 @@ def time_limit(
 ) -> Iterator[None]:
     """End the process with a message unless the block ends in time; with ``ends_itself`` later."""
     limit_s = timeout + (_GRACE_S if ends_itself else 0)
-    timer = threading.Timer(limit_s, _end, (name, timeout, bootstrap))
+    timer = threading.Timer(limit_s, _exit_with_message, (name, timeout, bootstrap))
     timer.daemon = True
     if CommandProcess.is_command and limit_s < threading.TIMEOUT_MAX:
         timer.start()
@@ -76,7 +76,7 @@ def time_limit(
         timer.cancel()
 
 
-def _end(name: str, timeout: float, bootstrap: str) -> None:
+def _exit_with_message(name: str, timeout: float, bootstrap: str) -> None:
     from logstate.cli.shared.printing import print_text  # with rich, which takes time
 
     print_text(

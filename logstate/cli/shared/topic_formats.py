@@ -31,7 +31,7 @@ def serdes_in(target: str, topic: str) -> Serdes:
     """Return the serdes of a topic in a topology. Raises ConfigError if it does not have it."""
     nodes = dict(external_topics_of(BoundPlan("", load_topology(target), {})))
     if topic not in nodes:
-        raise _unknown(f"topology {target!r}", topic, nodes)
+        raise _unknown_topic(f"topology {target!r}", topic, nodes)
     return Serdes(nodes[topic].key, nodes[topic].value)
 
 
@@ -41,7 +41,7 @@ def descriptions_of(
     """Return the formats of a topic, by the manifest; raises ConfigError if it does not have it."""
     found: Mapping[str, Any] = stored_by(settings, application_id).manifest.get("formats", {})
     if topic not in found:
-        raise _unknown(f"application {application_id!r}", topic, found)
+        raise _unknown_topic(f"application {application_id!r}", topic, found)
     return found[topic]  # type: ignore[no-any-return]
 
 
@@ -66,7 +66,7 @@ def typed_topic(
     return TypedValues(key, topic, is_key=True), TypedValues(value, topic, is_key=False)
 
 
-def _unknown(what: str, topic: str, known: Iterable[str]) -> ConfigError:
+def _unknown_topic(what: str, topic: str, known: Iterable[str]) -> ConfigError:
     listed = sorted(known)
     return ConfigError(
         f"{what} neither reads nor writes topic {topic!r}{suggestion(topic, listed)}; its topics"

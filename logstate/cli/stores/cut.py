@@ -109,7 +109,7 @@ def list_(
     cuts = list_cuts(bootstrap, application_id, kafka=kafka)
     incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
     if as_json:
-        rows = [_plain(one) for one in cuts]
+        rows = [_as_json(one) for one in cuts]
         print_json({"application_id": application_id, "cuts": rows, "half_made": incomplete})
     else:
         print_table(_table(cuts, incomplete))
@@ -213,7 +213,7 @@ def _table(cuts: list[NamedCut], incomplete: list[str]) -> Table:
     return table
 
 
-def _plain(found: NamedCut) -> dict[str, Any]:
+def _as_json(found: NamedCut) -> dict[str, Any]:
     return {
         "name": found.name,
         "taken_at_ms": found.cut.taken_at_ms,

@@ -78,7 +78,7 @@ def tail(
     from logstate.topics.displayed_records import newest_records
 
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
-    wanted = _wanted(settings, name, application_id, topology, registry_settings(registry))
+    wanted = _topic_to_read(settings, name, application_id, topology, registry_settings(registry))
     show = _as_json if as_json else _as_text
     partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
     bounds = log_bounds(settings, partitions)
@@ -94,7 +94,7 @@ def tail(
     if follow and left != 0:
         consumer = cluster_of(bootstrap, command_config).log_consumer()
         try:
-            _print(_followed(consumer, ends), wanted.reader, show, left)
+            _print(_read_until(consumer, ends), wanted.reader, show, left)
         except KeyboardInterrupt:
             pass
         finally:
@@ -131,13 +131,15 @@ def consume(
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     limit_s = threading.TIMEOUT_MAX if timeout is None else timeout
     with time_limit("consume", limit_s, bootstrap, ends_itself=True):
-        wanted = _wanted(settings, topic, application_id, topology, registry_settings(registry))
+        wanted = _topic_to_read(
+            settings, topic, application_id, topology, registry_settings(registry)
+        )
         partitions = [TopicPartition(wanted.topic, number) for number in range(wanted.partitions)]
         bounds = log_bounds(settings, partitions)
         starts = {tp: one.start if from_beginning else one.stable_end for tp, one in bounds.items()}
         consumer = cluster_of(bootstrap, command_config).log_consumer()
         try:
-            count = _print(_followed(consumer, starts, end_s), wanted.reader, _as_json, limit)
+            count = _print(_read_until(consumer, starts, end_s), wanted.reader, _as_json, limit)
         except KeyboardInterrupt:
             return
         finally:
@@ -146,7 +148,7 @@ def consume(
         fail(f"{count} of {limit} records of {wanted.topic!r} arrived within {timeout:g} s")
 
 
-def _wanted(
+def _topic_to_read(
     settings: Settings,
     name: str,
     application_id: str | None,
@@ -228,7 +230,7 @@ def _merged(parts: Iterable[Iterator[FetchedRecord]]) -> Iterator[FetchedRecord]
     return heapq.merge(*parts, key=place_in_time)
 
 
-def _followed(
+def _read_until(
     consumer: LogConsumer, starts: Mapping[TopicPartition, int], end_s: float | None = None
 ) -> Iterator[FetchedRecord]:
     consumer.assign(dict(starts))

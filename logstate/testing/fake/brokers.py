@@ -74,7 +74,7 @@ class FakeBrokers:
         #: producers that hold records back
         self.sending: dict[Sending, None] = {}
         self.lock = threading.RLock()
-        self._changed = threading.Condition(self.lock)
+        self._bump_epoch = threading.Condition(self.lock)
         #: polls wait, in real time
         self.waits = isinstance(self.clock, SystemClock)
         self._random = random.Random(seed)  # noqa: S311  reproducible, not secret
@@ -224,7 +224,7 @@ class FakeBrokers:
                     is_incremental=self.is_incremental,
                     session_timeout_ms=self._session_timeout_ms,
                     partition_counts=lambda: {n: len(t.logs) for n, t in self.topics.items()},
-                    chosen=self._chosen,
+                    chosen=self._random_partitions,
                 )
             return self.groups[name]
 
@@ -295,7 +295,7 @@ class FakeBrokers:
     def notify(self) -> None:
         """Something changed: wake the polls that wait."""
         if self.waits:
-            self._changed.notify_all()
+            self._bump_epoch.notify_all()
 
     def wait_for(self, check: Callable[[], bool], timeout_s: float) -> bool:
         """Look until there is something, no longer than the time-out; once on a manual clock."""
@@ -307,13 +307,13 @@ class FakeBrokers:
                 return True
             deadline_ms = self.clock.monotonic_ms() + timeout_s * 1000
             while (left_ms := deadline_ms - self.clock.monotonic_ms()) > 0:
-                self._changed.wait(min(_LOOK_S, left_ms / 1000))
+                self._bump_epoch.wait(min(_LOOK_S, left_ms / 1000))
                 self.tick()
                 if check():
                     return True
             return False
 
-    def _chosen(self, free: set[TopicPartition]) -> set[TopicPartition]:
+    def _random_partitions(self, free: set[TopicPartition]) -> set[TopicPartition]:
         if not self._splits_assignments or len(free) < 2:
             return free
         ordered = sorted(free)

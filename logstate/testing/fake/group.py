@@ -81,7 +81,7 @@ class Group:
         identity = member_id or self.new_member_id()
         member = Member(identity, instance_id, tuple(topics), now_ms)
         self.members[identity] = member
-        self._changed()
+        self._bump_epoch()
         return member
 
     def new_member_id(self) -> str:
@@ -92,7 +92,7 @@ class Group:
         """Remove a member that leaves or is removed: its partitions are free at once."""
         if member_id in self.members:
             self._remove(member_id)
-            self._changed()
+            self._bump_epoch()
 
     def expire(self, now_ms: int) -> None:
         """Remove members without a heartbeat for the session time-out."""
@@ -102,13 +102,13 @@ class Group:
 
     def rebalance(self) -> None:
         """Compute a new assignment without a change of membership."""
-        self._changed()
+        self._bump_epoch()
 
     def _remove(self, member_id: str) -> None:
         del self.members[member_id]
         self._target.pop(member_id, None)
 
-    def _changed(self) -> None:
+    def _bump_epoch(self) -> None:
         self.epoch += 1
         if self._is_incremental:
             self._target = self._assignment()

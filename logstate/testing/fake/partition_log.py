@@ -181,11 +181,11 @@ class PartitionLog:
         if offset <= self.start:
             return
         self.start = offset
-        self._keep([e for e in self._entries if e.offset >= offset])
+        self._replace_entries([e for e in self._entries if e.offset >= offset])
 
     def truncate(self, end: int) -> None:
         """Lose the tail, as an unclean leader election does."""
-        self._keep([e for e in self._entries if e.offset < end])
+        self._replace_entries([e for e in self._entries if e.offset < end])
         self.end = max(end, self.start)
         self._undecided = {t: o for t, o in self._undecided.items() if o < end}
 
@@ -230,7 +230,7 @@ class PartitionLog:
                 kept.append(entry)
             elif entry.offset == self.end - 1:
                 kept.append(LogEntry(entry.offset, None, None, entry.written_ms))
-        self._keep(kept)
+        self._replace_entries(kept)
 
     def _first_young_segment(self, since_ms: int, segment_ms: int) -> int:
         """Where the first segment begins that has an entry younger than that; else the end."""
@@ -251,7 +251,7 @@ class PartitionLog:
             return False
         return entry.record.value() is not None or entry.written_ms >= horizon_ms
 
-    def _keep(self, entries: list[LogEntry]) -> None:
+    def _replace_entries(self, entries: list[LogEntry]) -> None:
         self._entries = entries
         self._offsets = [entry.offset for entry in entries]
 

@@ -80,7 +80,7 @@ class TransactionCoordinator:
         self, owner: str, epoch: int, partition: TopicPartition, log: PartitionLog, now_ms: int
     ) -> Transaction:
         """The partition belongs to the open transaction from now on."""
-        transaction = self._opened(owner, epoch, now_ms)
+        transaction = self._open_transaction(owner, epoch, now_ms)
         transaction.partitions[partition] = None
         self._logs[partition] = log
         return transaction
@@ -94,7 +94,7 @@ class TransactionCoordinator:
         now_ms: int,
     ) -> None:
         """The group's offsets belong to the open transaction."""
-        transaction = self._opened(owner, epoch, now_ms)
+        transaction = self._open_transaction(owner, epoch, now_ms)
         group.add(transaction, offsets)
         transaction.groups[group] = None
 
@@ -104,7 +104,7 @@ class TransactionCoordinator:
         if state.open is not None:
             self._decide(state, now_ms, commits=commits)
 
-    def _opened(self, owner: str, epoch: int, now_ms: int) -> Transaction:
+    def _open_transaction(self, owner: str, epoch: int, now_ms: int) -> Transaction:
         state = self.check(owner, epoch)
         if state.open is None:
             # The coordinator answers CONCURRENT_TRANSACTIONS until the last one is complete.

@@ -43,14 +43,14 @@ def difference(schedule: SimulatedApplication) -> Difference | None:
         steps = [step for segment in segments for step in segment.steps]
         what = _rows_differ(schedule, task_id, wanted)
         if what is not None:
-            return _blamed(schedule.topology, what, task_id, steps, wanted.steps)
+            return _with_first_operator(schedule.topology, what, task_id, steps, wanted.steps)
     what = _outputs_differ(schedule, expected)
     if what is None:
         return None
     for task_id, wanted in expected.items():
         segments = schedule.history.committed(task_id, commits)
         steps = [step for segment in segments for step in segment.steps]
-        found = _blamed(schedule.topology, what, task_id, steps, wanted.steps)
+        found = _with_first_operator(schedule.topology, what, task_id, steps, wanted.steps)
         if found.operator is not None:
             return found
     return Difference(what)
@@ -113,7 +113,7 @@ def _lists_differ(found: list[Any], wanted: list[Any], *, is_ordered: bool) -> s
     )
 
 
-def _place(step: TracedStep) -> str:
+def _step_text(step: TracedStep) -> str:
     return f"{step.partition}@{step.offset}"
 
 
@@ -121,7 +121,7 @@ def _or_nothing(one: object) -> str:
     return "nothing" if one is None else repr(one)
 
 
-def _blamed(
+def _with_first_operator(
     topology: Topology,
     what: str,
     task_id: TaskId,
@@ -136,7 +136,7 @@ def _blamed(
         did, should = next(pair for pair in pairs if pair[0] != pair[1])
         name = did.node or should.node
         nodes = {node.name: node for node in sub_topology_of(topology, task_id).nodes}
-        of = "called by the clock" if one.partition is None else f"of record {_place(one)}"
+        of = "called by the clock" if one.partition is None else f"of record {_step_text(one)}"
         how = f"{of} it made {did.text}, and {should.text} without interruptions"
         return Difference(what, name, nodes[name].declared_at, how)
     return Difference(what)

@@ -168,13 +168,13 @@ class Schedule(ABC):
             slot.start()
         turn = 0
         while self._faults or (self._is_expected() and turn < self._due + _PATIENCE_TURNS):
-            self._turn(turn)
+            self._run_turn(turn)
             # Idle turns would prove nothing, so a nap counts for more.
             turn += max(1, self._naps)
-        self._quiet(turn)
+        self._run_without_faults(turn)
         self._finish()
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         swarm, rng = self.swarm, self._random
         stirs = self._inject_next_fault(turn)
         for slot in self.slots:
@@ -214,7 +214,7 @@ class Schedule(ABC):
             if slot.is_idle:
                 return
 
-    def _quiet(self, start: int) -> None:
+    def _run_without_faults(self, start: int) -> None:
         """Nothing goes wrong any more: it must come to an end."""
         self.upstream.write()
         self.cluster.background_looks_max = 0
@@ -321,7 +321,7 @@ class Schedule(ABC):
             if not is_late:
                 return False
             self._crash_overdue(turn)
-        is_inflicted = self._inflict(self._faults[0], turn)
+        is_inflicted = self._inject(self._faults[0], turn)
         if is_inflicted or turn > self._due + _NOBODY_TURNS:
             self._faults.pop(0)
             self._due = turn + (self._faults[0].wait if self._faults else 0)
@@ -338,7 +338,7 @@ class Schedule(ABC):
         """Something that was ordered has not happened yet; the next fault waits for it."""
         return any(slot.ordered or slot.disk.kills for slot in self.slots)
 
-    def _inflict(self, fault: ScheduledFault, turn: int) -> bool:
+    def _inject(self, fault: ScheduledFault, turn: int) -> bool:
         """Inject the fault, or return False if no worker is running that it could affect."""
         if fault.kind in ("clean", "rebalance", "time_out"):
             self._inflict_on_cluster(fault)
@@ -367,7 +367,7 @@ class Schedule(ABC):
             case "zombie":
                 slot.frozen_until_ms = self.clock.wall_clock_ms() + fault.amount
             case "expel":
-                self._expel(slot)
+                self._expel_member(slot)
             case "restart":
                 assert slot.worker is not None
                 slot.worker.stop()
@@ -395,7 +395,7 @@ class Schedule(ABC):
                 if name.endswith("-changelog"):
                     self.cluster.clean(name)
 
-    def _expel(self, slot: Slot) -> None:
+    def _expel_member(self, slot: Slot) -> None:
         """The group's coordinator did not hear of the member in time."""
         if slot.consumer is not None:
             self.cluster.group(self.application_id).leave(slot.consumer.member_id())

@@ -88,13 +88,13 @@ class History:
                 if one.offset is not None and any(tp in segment.offsets for segment in made)
             }
             if ends:
-                attempt = _attempt(commit, ends)
+                attempt = _committed_attempt(commit, ends)
                 fitting = [
                     one
                     for one in made
                     if one.commits <= number
                     and attempt in (None, one.attempt)
-                    and _fits(one, positions, ends)
+                    and _matches_ends(one, positions, ends)
                 ]
                 assert fitting, f"task {task_id} has committed {ends}, which it never reached"
                 found.append(([s for s in fitting if s.steps] or fitting)[-1])
@@ -102,7 +102,7 @@ class History:
         return found
 
 
-def _fits(
+def _matches_ends(
     segment: Segment, before: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> bool:
     return all(segment.offsets.get(tp) == end for tp, end in ends.items()) and all(
@@ -112,7 +112,7 @@ def _fits(
     )
 
 
-def _attempt(
+def _committed_attempt(
     commit: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]
 ) -> int | None:
     """Return the attempt in the cut; None if a large cut is in a separate topic."""
@@ -138,7 +138,7 @@ class TracedTask(Task):
         self.began_ms = self.wall_clock_ms()
         super().initialise()
         self._sources = {
-            topic: replace(source, process=self._noting(source.process))
+            topic: replace(source, process=self._with_notes(source.process))
             for topic, source in self._sources.items()
         }
 
@@ -181,7 +181,7 @@ class TracedTask(Task):
             emitted = self._before if self._runs_timers else self.steps[-1].emitted
             emitted.append(Emission(node, f"{what}({text})"))
 
-    def _noting(self, process: Any) -> Any:
+    def _with_notes(self, process: Any) -> Any:
         def noted(*record: Any) -> None:
             where = TopicPartition(cast("str", self.topic), self.partition)
             step = TracedStep(where, self.offset, self.wall_clock_ms(), self._before)
@@ -217,10 +217,10 @@ def _traced_node(node: Node) -> Node:
 
     def compile_(task: Any, forward: Any, children: Mapping[str, Any]) -> Any:
         traced_children = {
-            name: _recording(task, node.name, child) for name, child in children.items()
+            name: _with_recording(task, node.name, child) for name, child in children.items()
         }
         asked = _TaskOfNode(task, node.name) if is_the_users else task
-        return node.compile(asked, _recording(task, node.name, forward), traced_children)
+        return node.compile(asked, _with_recording(task, node.name, forward), traced_children)
 
     vars(spy)["compile"] = compile_
     return spy
@@ -262,7 +262,7 @@ class _NotedStore:
         return noted
 
 
-def _recording(task: TracedTask, node: str, forward: Any) -> Any:
+def _with_recording(task: TracedTask, node: str, forward: Any) -> Any:
     def record_and_forward(*record: Any) -> None:
         task.emits(node, record[:-1])
         forward(*record)

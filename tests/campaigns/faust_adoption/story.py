@@ -142,7 +142,9 @@ class Story:
     def topology(self) -> Topology:
         """What goes on: the same two tables, by the DSL."""
         builder = StreamsBuilder()
-        visits = builder.stream(self.topic, key=str, value=record_of(Visit)).peek(self._note)
+        visits = builder.stream(self.topic, key=str, value=record_of(Visit)).peek(
+            self._keep_first_failure
+        )
         pages = visits.group_by_key()
         pages.aggregate(
             lambda: 0, lambda sum_, visit: sum_ + visit.amount, value=int, store="page_totals"
@@ -152,7 +154,7 @@ class Story:
         pages.windowed_by(minutes).count(store="page_minutes")
         return builder.build()
 
-    def _note(self, visit: Visit) -> None:
+    def _keep_first_failure(self, visit: Visit) -> None:
         self.read += 1
 
     def application(self) -> Application:

@@ -28,7 +28,7 @@ from logstate.testing import FakeCluster
 from logstate.topics.displayed_records import log_of_entry
 from logstate.topics.manifest import content, manifest
 from logstate.topics.store_moves import planned
-from logstate.topics.upgrade import accepted, check_unmarked, logged_as_stored
+from logstate.topics.upgrade import accepted, check_no_operation_in_progress, logged_as_stored
 from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.damaged import damaged_json, deep
 from tests.unit.logstate.plans import plan_of
@@ -75,7 +75,7 @@ def used(stored: dict[str, Any]) -> None:
     for name, entry in stored["stores"].items():
         log_of_entry(name, entry, str(entry["changelog_topic"]), 1)
     for use in (
-        lambda: check_unmarked("app", stored),
+        lambda: check_no_operation_in_progress("app", stored),
         lambda: check_topics_are_own("app", stored),
         lambda: accepted(logged_as_stored(PLAN, stored, NOTHING_DECIDED), stored, NOTHING_DECIDED),
         lambda: planned(PLAN, stored, ()),

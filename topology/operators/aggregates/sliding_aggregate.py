@@ -124,7 +124,7 @@ class _Record(NamedTuple):
     close_time: int
 
 
-class _Base(NamedTuple):
+class _BaseAggregate(NamedTuple):
     """The base of a window's next aggregate; ``old`` is sent downstream as the old value."""
 
     aggregate: Any
@@ -169,7 +169,7 @@ class _SlidingUpdate:
         key, _, at, _, _ = record
         difference = self._difference
         starts: set[int] = set()
-        left: _Base | None = None  # base of the record's left window
+        left: _BaseAggregate | None = None  # base of the record's left window
         right: ValueAndTimestamp[Any] | None = None  # row to copy for its right window
         has_left = has_right = False
         previous: int | None = None  # time of the record before this one
@@ -180,16 +180,16 @@ class _SlidingUpdate:
                 has_right = True
             elif end > at:
                 if right is None:
-                    right = self._copied(key, start, row)
-                self._update(record, start, self._base(key, start, row))
+                    right = self._private_copy(key, start, row)
+                self._update(record, start, self._base_of(key, start, row))
             elif end == at:
                 has_left = True
-                self._update(record, start, self._base(key, start, row))
+                self._update(record, start, self._base_of(key, start, row))
                 if row.timestamp >= at:
                     return  # a record of the same time was here before: all windows exist
                 previous = row.timestamp
             else:
-                left = self._base(key, start, row)
+                left = self._base_of(key, start, row)
                 previous = row.timestamp
                 break
         if previous is not None and previous + 1 not in starts and previous + 1 + difference >= at:
@@ -207,7 +207,7 @@ class _SlidingUpdate:
         """A record before ``difference``: [0, difference] stands for all windows from before 0."""
         key, _, at, _, _ = record
         starts: set[int] = set()
-        combined: _Base | None = None
+        combined: _BaseAggregate | None = None
         right: ValueAndTimestamp[Any] | None = None
         shared: ValueAndTimestamp[Any] | None = None
         has_right = False
@@ -215,14 +215,14 @@ class _SlidingUpdate:
         for start, row in self._fetch_range(key, 0, at + 1):
             starts.add(start)
             if start == 0:
-                combined = self._base(key, start, row)
+                combined = self._base_of(key, start, row)
                 if row.timestamp < at:
                     previous = row.timestamp
                 elif row.timestamp > at:
-                    shared = self._copied(key, start, row)
+                    shared = self._private_copy(key, start, row)
             elif start <= at:
-                right = self._copied(key, start, row)
-                self._update(record, start, self._base(key, start, row))
+                right = self._private_copy(key, start, row)
+                self._update(record, start, self._base_of(key, start, row))
             else:
                 has_right = True
         if right is None:
@@ -235,7 +235,7 @@ class _SlidingUpdate:
             self._update(record, previous + 1, self._initial(at))
         self._update(record, 0, self._initial(at) if combined is None else combined)
 
-    def _update(self, record: _Record, start: int, base: _Base) -> None:
+    def _update(self, record: _Record, start: int, base: _BaseAggregate) -> None:
         """Add the record to one window, unless that is closed."""
         key, value, timestamp, headers, close_time = record
         end = start + self._difference
@@ -272,19 +272,23 @@ class _SlidingUpdate:
                 self._rows_before.time_before = None
             self._publish(windowed, row.value, None, row.timestamp, record.headers, True)
 
-    def _base(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> _Base:
-        old = self._copied(key, start, row).value if self._sends_old else None
+    def _base_of(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> _BaseAggregate:
+        old = self._private_copy(key, start, row).value if self._sends_old else None
         if self._is_held and not self._sends_old:
             old = row.value
-        return _Base(row.value, old, row.timestamp, row.timestamp)
+        return _BaseAggregate(row.value, old, row.timestamp, row.timestamp)
 
-    def _initial(self, timestamp: int) -> _Base:
+    def _initial(self, timestamp: int) -> _BaseAggregate:
         aggregate = self._initializer()
         if self._is_held or not self._sends_old:
-            return _Base(aggregate, None, timestamp)
-        return _Base(aggregate, aggregate if self._is_immutable else self._initializer(), timestamp)
+            return _BaseAggregate(aggregate, None, timestamp)
+        return _BaseAggregate(
+            aggregate, aggregate if self._is_immutable else self._initializer(), timestamp
+        )
 
-    def _copied(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> ValueAndTimestamp[Any]:
+    def _private_copy(
+        self, key: Any, start: int, row: ValueAndTimestamp[Any]
+    ) -> ValueAndTimestamp[Any]:
         """Return the row, or a decoded copy that an aggregator cannot change."""
         if self._is_immutable:
             return row

@@ -132,7 +132,7 @@ class WindowAggregateNode(FoldNode):
         if isinstance(windows, TumblingWindows) and advance_ms_of(windows) is not None:
             names["size"] = windows.size_ms
             return make_fold(self, task, forward, head=one_window, kind="window", **names)
-        names["windows_for"] = _checked(windows, self.name)
+        names["windows_for"] = _checked_windows_for(windows, self.name)
         return make_fold(self, task, forward, head=each_window, kind="windows", **names)
 
     def _compile_emission(self, task: TaskContext, forward: TableProcess) -> Emission:
@@ -157,7 +157,7 @@ def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
     )
 
 
-def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int, int]]]:
+def _checked_windows_for(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int, int]]]:
     """Return ``windows_for``; the result of a user's own class is checked against its settings."""
     windows_for, size, varies = windows.windows_for, windows.size_ms, windows.varies
     if isinstance(windows, UnlimitedWindows) or advance_ms_of(windows) is not None:
@@ -205,12 +205,12 @@ def _as_windows(
         length = end - start
         is_shorter = windows.varies and 0 < length < windows.size_ms
         if length != windows.size_ms and not is_shorter:
-            raise ValueError(_misfit(windows, node, timestamp, start, end))
+            raise ValueError(_wrong_window(windows, node, timestamp, start, end))
         times.append((start, end))
     return times
 
 
-def _misfit(windows: Windows, node: str, timestamp: int, start: int, end: int) -> str:
+def _wrong_window(windows: Windows, node: str, timestamp: int, start: int, end: int) -> str:
     kind, size = type(windows).__qualname__, windows.size_ms
     return (
         f"{kind}.windows_for({timestamp}) returned the window [{start}, {end}) of {end - start} ms"

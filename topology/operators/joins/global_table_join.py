@@ -49,7 +49,7 @@ class GlobalTableJoinNode(ProcessorNode):
             try:
                 row = None if mapped is None else get(mapped)
             except Exception as error:  # noqa: BLE001
-                raise self._refused(mapped, store, error) from error.__cause__
+                raise self._mapper_error(mapped, store, error) from error.__cause__
             if row is not None:
                 forward(key, joiner(key, value, row.value), timestamp, headers)
             elif is_left:
@@ -59,7 +59,7 @@ class GlobalTableJoinNode(ProcessorNode):
 
         return process
 
-    def _refused(self, mapped: Any, store: Any, error: Exception) -> Exception:
+    def _mapper_error(self, mapped: Any, store: Any, error: Exception) -> Exception:
         """Return an error of the same class that names the mapper, if the key is wrong."""
         try:
             store.codec.encode_key(mapped)

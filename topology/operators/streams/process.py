@@ -197,10 +197,12 @@ class OperatorContext:
         if name in self._connections.names:
             known = self._stores.get(name)
             if known is None:
-                known = self._stores[name] = self._own(as_written_by_users(found(name), name), name)
+                known = self._stores[name] = self._own_store(
+                    as_written_by_users(found(name), name), name
+                )
             return known
         if name in self._connections.global_names:
-            return _ReadOnly(self._own(found(name), name), name)
+            return _ReadOnly(self._own_store(found(name), name), name)
         known = ", ".join(map(repr, self._connections.names)) or "none"
         raise StoreAccessError(
             f"Processor {self._name!r} (declared at {self._declared_at}) asked for store {name!r},"
@@ -268,7 +270,7 @@ class OperatorContext:
         if not self._task.is_running_here():
             check_thread(self._task, self._name, f"{call} of its context", changes=changes)
 
-    def _own(self, store: Any, name: str) -> OwnStore:
+    def _own_store(self, store: Any, name: str) -> OwnStore:
         return OwnStore(store, self._task, self._name, name)
 
 

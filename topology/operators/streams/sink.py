@@ -36,7 +36,7 @@ _OPEN: tuple[None] = (None,)
 
 def compile_sink(sink: SinkNode, task: TaskContext) -> Process:
     """The closure of a sink."""
-    write = _writer(sink, task)
+    write = _write_function(sink, task)
     if not sink.takes_table_edge:
         return write
 
@@ -48,7 +48,7 @@ def compile_sink(sink: SinkNode, task: TaskContext) -> Process:
     return write_change
 
 
-def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
+def _write_function(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
     if not isinstance(sink.topic, TopicRef):
         return _dynamic_writer(sink, task)
     topic = task.topic_name(sink.topic.name, is_internal=sink.topic.is_internal)
@@ -136,7 +136,7 @@ def _header_writer(
 
 
 def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
-    choose = _chooser(sink, task)
+    choose = _partition_function(sink, task)
     chosen = f"the topic chooser of sink {sink.name!r} returned"
     writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
 
@@ -154,13 +154,15 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
             fixed = SinkNode(
                 sink.name, TopicRef(name), sink.key, sink.value, partitioner=sink.partitioner
             )
-            writer = writers[name] = _writer(fixed, task)
+            writer = writers[name] = _write_function(fixed, task)
         writer(key, value, timestamp, headers)
 
     return write
 
 
-def _chooser(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], object]:
+def _partition_function(
+    sink: SinkNode, task: TaskContext
+) -> Callable[[Any, Any, int, Headers], object]:
     choose: Callable[..., object] = sink.topic  # type: ignore[assignment]  # not a TopicRef
     if not sink.takes_context:
         return lambda key, value, timestamp, headers: choose(key, value)

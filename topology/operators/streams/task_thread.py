@@ -135,21 +135,21 @@ class OwnStore:
             changes = method in WRITES
             check_thread(task, node, f"{method}() of store {name!r}", changes=changes)
 
-        own = getattr(store, "checked", _none)(is_here, check)
+        own = getattr(store, "checked", _no_methods)(is_here, check)
         for method in dir(store):
             found = None if method.startswith("_") else getattr(store, method)
             if method in own:
                 setattr(self, method, own[method])
             elif callable(found):
                 scans = method in _SCANS or (is_session and method == "fetch")
-                bind = _scanning if scans else _checked
+                bind = _checked_iteration if scans else _checked
                 setattr(self, method, bind(found, is_here, partial(check, method)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
 
-def _none(*_check: object) -> dict[str, Callable[..., Any]]:
+def _no_methods(*_check: object) -> dict[str, Callable[..., Any]]:
     return {}
 
 
@@ -184,7 +184,7 @@ def _parameters(method: Callable[..., Any]) -> str:
     return ", ".join(code.co_varnames[plain is not method : code.co_argcount])
 
 
-def _scanning(
+def _checked_iteration(
     method: Callable[..., Iterable[Any]], is_here: Callable[[], bool], check: Callable[[], None]
 ) -> Callable[..., Iterator[Any]]:
     """Rows are read during iteration, so the first step is checked as well as the call."""

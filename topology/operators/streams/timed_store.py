@@ -49,7 +49,7 @@ class TimedStore:
         is_allowed: Callable[[], bool] | None = None,
         refuse: Callable[[], None] = lambda: None,
     ) -> Callable[..., None]:
-        fitting, put_row = self._fitting, self._store.put
+        fitting, put_row = self._readable_row, self._store.put
 
         def put(key: Any, row: Any) -> None:
             if is_allowed is not None and not is_allowed():
@@ -82,7 +82,7 @@ class TimedStore:
             self.put(key, row)
         return found
 
-    def _fitting(self, row: Any) -> Any:
+    def _readable_row(self, row: Any) -> Any:
         if type(row) is not ValueAndTimestamp:
             row = self._with_time(row)
         timestamp, headers = row[1], row[2]

@@ -97,7 +97,7 @@ class SuppressNode(TableNode):
                 return
             while is_over_capacity():
                 if not emits_early:
-                    raise self._full(task, buffer)
+                    raise self._buffer_full(task, buffer)
                 emit_first()
 
         if contributors is None:
@@ -143,7 +143,7 @@ class SuppressNode(TableNode):
 
         return is_over_capacity
 
-    def _full(self, task: TaskContext, buffer: Any) -> ProcessingError:
+    def _buffer_full(self, task: TaskContext, buffer: Any) -> ProcessingError:
         raised = "raise max_records or max_bytes"
         if self.until == "window_closes":
             remedy = (

@@ -78,7 +78,7 @@ def a_match_takes_rows_of_its_own_side(patch: Patch) -> None:
 def the_order_of_a_suppress_buffer_outlives_an_abort(patch: Patch) -> None:
     """What waited when a transaction was aborted is what waits after it."""
     old = "if version == self._version:"
-    edit(patch, SuppressBuffer, "_refresh", old, "if self._version >= 0:")
+    edit(patch, SuppressBuffer, "_rebuild_order", old, "if self._version >= 0:")
 
 
 @rare_bug(of_variant("streams"))

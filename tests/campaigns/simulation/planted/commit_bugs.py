@@ -38,7 +38,7 @@ def offsets_are_not_in_the_transaction(patch: Patch) -> None:
     """The transaction commits without the input offsets."""
 
     def wrong(self: Transactions, offsets: Any, metadata: Any) -> Steps[None]:
-        yield from self._end()
+        yield from self._end_transaction()
 
     patch(Transactions, "commit", wrong)
 
@@ -112,7 +112,7 @@ def buffered_records_count_as_consumed(patch: Patch) -> None:
 @bug
 def a_failed_commit_counts_as_committed(patch: Patch) -> None:
     """A commit with an unknown outcome is taken for a success."""
-    end = Transactions._end
+    end = Transactions._end_transaction
 
     def wrong(self: Transactions) -> Steps[None]:
         try:
@@ -120,7 +120,7 @@ def a_failed_commit_counts_as_committed(patch: Patch) -> None:
         except LogstateError:
             yield from self._replace()
 
-    patch(Transactions, "_end", wrong)
+    patch(Transactions, "_end_transaction", wrong)
 
 
 @rare_bug(lambda s: 2 * sum(f.kind == "repeated_end" and f.error == "" for f in s.faults))
@@ -138,7 +138,7 @@ def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
     def wrong(self: Transactions) -> Steps[None]:
         if self.is_open:
             try:
-                yield Step("abort", self._live.abort)
+                yield Step("abort", self._current_producer.abort)
             except LogstateError:
                 yield from self._replace()
         self.is_open = False
@@ -180,7 +180,7 @@ def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
 @bug
 def event_time_zero_is_left_to_the_client(patch: Patch) -> None:
     """Event time 0 becomes the current time on its way through an internal topic."""
-    patch(OutputBuffer, "_wired", lambda self, record: record)
+    patch(OutputBuffer, "_with_sent_timestamp", lambda self, record: record)
 
 
 @bug

@@ -21,7 +21,7 @@ def a_stale_directory_answers_for_a_key_that_was_lost(patch: Patch) -> None:
     def mine(self: QueryHandler, store: str, partition: int) -> None: ...
 
     patch(Freshness, "check", fresh)
-    patch(QueryHandler, "_check", mine)
+    patch(QueryHandler, "_check_owner", mine)
 
 
 @scenario_bug(directories.Directories.of)

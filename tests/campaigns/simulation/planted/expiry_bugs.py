@@ -72,13 +72,13 @@ def restored_windows_do_not_move_the_clock(patch: Patch) -> None:
 @scenario_bug(LargeCuts.of)
 def what_an_lru_store_forgets_stays_in_the_log(patch: Patch) -> None:
     """The changelog of an LRU store has all that it ever held."""
-    edit(patch, LruStore, "_held", "self._writes.add(key, write, moves_to_end=True)", "pass")
+    edit(patch, LruStore, "_evict_to", "self._writes.add(key, write, moves_to_end=True)", "pass")
 
 
 @scenario_bug(LargeCuts.of)
 def an_entry_that_is_put_again_keeps_its_place(patch: Patch) -> None:
     """What was put last is forgotten first, if it was there before."""
-    edit(patch, LruStore, "_place", "rows.put(_INDEX + old, None)", "pass")
+    edit(patch, LruStore, "_write_newest", "rows.put(_INDEX + old, None)", "pass")
 
 
 @scenario_bug(LargeCuts.of)

@@ -38,13 +38,15 @@ def every_attempt_is_the_first(patch: Patch) -> None:
 @bug
 def a_skipped_record_leaves_its_outputs(patch: Patch) -> None:
     """What a record sent before it failed goes out."""
-    edit(patch, RecordGuard, "_end", "del task.outputs[undo.outputs :]", "pass")
+    edit(patch, RecordGuard, "_end_recording", "del task.outputs[undo.outputs :]", "pass")
 
 
 @bug
 def a_skipped_record_leaves_its_schedules(patch: Patch) -> None:
     """What a record scheduled before it failed is called."""
-    edit(patch, RecordGuard, "_end", "task.punctuations.go_back_to(undo.schedules)", "pass")
+    edit(
+        patch, RecordGuard, "_end_recording", "task.punctuations.go_back_to(undo.schedules)", "pass"
+    )
 
 
 @bug
@@ -70,7 +72,7 @@ def what_a_careful_worker_kept_is_dropped(patch: Patch) -> None:
 @scenario_bug(SlowFunctions.of)
 def a_careful_worker_sends_twice(patch: Patch) -> None:
     """Outputs that wait for the end of a slow turn are sent at once as well."""
-    edit(patch, Processing, "_share", "if self._kept is None:", "if True:")
+    edit(patch, Processing, "_process_share", "if self._kept is None:", "if True:")
 
 
 @bug

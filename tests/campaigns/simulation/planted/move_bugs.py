@@ -20,7 +20,7 @@ def a_move_goes_on_with_a_producer_whose_commit_may_come_twice(patch: Patch) -> 
 def a_handover_is_two_transactions(patch: Patch) -> None:
     """The manifest that names the new changelogs is committed before the offsets are sent."""
     old, new = "producer.flush()", "producer.flush(); producer.commit(); producer.begin()"
-    edit(patch, Resharding, "_switch", old, new)
+    edit(patch, Resharding, "_switch_topics", old, new)
 
 
 @scenario_bug(reshards.Reshards.of)
@@ -38,4 +38,4 @@ def topics_of_an_attempt_that_died_are_left(patch: Patch) -> None:
 @scenario_bug(reshards.Reshards.of)
 def a_move_begins_without_a_mark(patch: Patch) -> None:
     """Nothing says that the state is being moved, so no later attempt knows of the topics."""
-    edit(patch, Resharding, "_mark", "application.write_manifest(mark)", "pass")
+    edit(patch, Resharding, "_mark_manifest", "application.write_manifest(mark)", "pass")

@@ -104,4 +104,4 @@ def internal_records_are_purged_when_processed(patch: Patch) -> None:
         consumed = owned.task.consumed.items()
         return [(tp, at) for tp, at in consumed if tp.topic in plan.repartition_topics]
 
-    patch(logstate.commit.maintenance, "_consumed", wrong)
+    patch(logstate.commit.maintenance, "_consumed_repartition_offsets", wrong)

@@ -8,7 +8,7 @@ from logstate.task.error_handlers import Decision, FailedRecord
 from logstate.task.handler_outcomes import HandlerOutcomes
 from logstate.task.late_results import LateResults
 from logstate.task.record_guard import RecordGuard
-from logstate.worker.poison_record import PoisonRecordSearch, _culprit, _Part
+from logstate.worker.poison_record import PoisonRecordSearch, _culprit, _TransactionPart
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
 from tests.campaigns.simulation.refused_results import RefusedResults
@@ -39,7 +39,7 @@ def two_records_are_as_good_as_one(patch: Patch) -> None:
     """The last record of a part of two is blamed, whichever it was."""
     refused_part = PoisonRecordSearch._refused_part
 
-    def wrong(self: PoisonRecordSearch, part: _Part, cause: RefusedError) -> None:
+    def wrong(self: PoisonRecordSearch, part: _TransactionPart, cause: RefusedError) -> None:
         if part.records != 2:
             refused_part(self, part, cause)
             return

@@ -118,24 +118,30 @@ def a_standby_that_cannot_be_promoted_takes_its_task_along(patch: Patch) -> None
 def a_copy_is_noted_as_complete_while_it_reads(patch: Patch) -> None:
     """A standby is written before it has reached the ends that it was told."""
     old = " or not all(t.is_done for t in owned.targets)"
-    edit(patch, Standbys, "_settle", old, "")
+    edit(patch, Standbys, "_write_if_current", old, "")
 
 
 @scenario_bug(stale_copies.StaleCopies.of)
 def a_copy_is_noted_with_the_time_of_its_write(patch: Patch) -> None:
     """The time of a standby is that of its write, not of the question for the ends."""
-    edit(patch, Standbys, "_settle", "apply(ends_of_ms)", "apply(self._clock.wall_clock_ms())")
+    edit(
+        patch,
+        Standbys,
+        "_write_if_current",
+        "apply(ends_of_ms)",
+        "apply(self._clock.wall_clock_ms())",
+    )
 
 
 @scenario_bug(stale_copies.StaleCopies.of)
 def a_copy_opened_late_is_noted_with_the_ends_of_others(patch: Patch) -> None:
     """A standby that was opened behind a question for ends has the time of that question."""
     old = "self._ends_of.get(task_id)"
-    edit(patch, Standbys, "_settle", old, "max(self._ends_of.values(), default=None)")
+    edit(patch, Standbys, "_write_if_current", old, "max(self._ends_of.values(), default=None)")
 
 
 @scenario_bug(stale_copies.StaleCopies.of)
 def a_copy_that_could_not_be_written_counts_as_written(patch: Patch) -> None:
     """Where the write of a standby fails, its rows in memory are kept and its time is new."""
     old = "self._failed(owned, exc)\n        return True"
-    edit(patch, Standbys, "_settle", old, "pass")
+    edit(patch, Standbys, "_write_if_current", old, "pass")

@@ -33,7 +33,13 @@ def a_manifest_behind_an_open_transaction_is_not_waited_for(patch: Patch) -> Non
 @bug
 def nobody_gives_way_to_a_rival(patch: Patch) -> None:
     """Two topologies that do not fit start at the same moment, and both go on."""
-    edit(patch, WorkerStart, "_announced", "yield from self._give_way(plan, own, rivals)", "pass")
+    edit(
+        patch,
+        WorkerStart,
+        "_write_manifest",
+        "yield from self._give_way(plan, own, rivals)",
+        "pass",
+    )
 
 
 @bug

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logstate.app.topic_reads import TopicReads, _bounded
+from logstate.app.topic_reads import TopicReads, _truncated
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import BrokerError, TopicError
 from logstate.testing import FakeCluster
@@ -77,11 +77,11 @@ def test_an_application_that_has_not_started_has_no_topics() -> None:
 
 @pytest.mark.parametrize("value", [None, 5, "text", {"a": [1, 2.5]}, float("nan")])
 def test_a_short_value_is_shown_as_it_was_decoded(value: Any) -> None:
-    assert _bounded(value)[1] == ""
+    assert _truncated(value)[1] == ""
 
 
 def test_a_long_value_and_one_that_json_does_not_have_are_shown_as_text() -> None:
-    text, remark = _bounded("x" * 20_000)
+    text, remark = _truncated("x" * 20_000)
     assert len(text) == 10_001
     assert remark == ", the first 10000 of 20002 characters"
-    assert _bounded("\ud800") == ("'\\ud800'", "")
+    assert _truncated("\ud800") == ("'\\ud800'", "")

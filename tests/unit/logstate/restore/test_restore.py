@@ -275,11 +275,11 @@ def test_records_fetched_before_a_new_assignment_are_dropped(rig: RestoreRig) ->
     owned = rig.task(target=9)
     rig.restorer.add(owned)
     owned.task.state.restore("counts", (), 2)
-    rig.restorer._take(LOG, rig.cluster.records(LOG.topic, 0))
+    rig.restorer._apply_records(LOG, rig.cluster.records(LOG.topic, 0))
     assert rows(owned) == {}
     assert owned.restored_records == 0
     rig.write("a", 3)
-    rig.restorer._take(LOG, rig.cluster.records(LOG.topic, 0))
+    rig.restorer._apply_records(LOG, rig.cluster.records(LOG.topic, 0))
     assert rows(owned) == {"a": 3}
     assert owned.restored_records == 1
 

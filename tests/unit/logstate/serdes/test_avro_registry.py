@@ -56,35 +56,35 @@ class FakeRegistry:
         self.texts[schema_id] = RegisteredSchema(json.dumps(schema))
 
     def register(self, subject: str, text: str) -> int:
-        self._ask(f"register {subject}")
+        self._schema_to_write(f"register {subject}")
         self.texts[len(self.texts) + 1] = RegisteredSchema(text)
         self.subjects[subject] = len(self.texts)
         return len(self.texts)
 
     def lookup(self, subject: str, text: str) -> int:
-        self._ask(f"lookup {subject}")
+        self._schema_to_write(f"lookup {subject}")
         known = self.subjects.get(subject)
         if known is None or self.texts[known].text != text:
             raise UnknownSchemaError("not found")
         return known
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
-        self._ask(f"latest {subject}")
+        self._schema_to_write(f"latest {subject}")
         if subject not in self.subjects:
             raise UnknownSchemaError("not found")
         return self.subjects[subject], self.texts[self.subjects[subject]]
 
     def fetch(self, schema_id: int | uuid.UUID) -> RegisteredSchema:
-        self._ask(f"fetch {schema_id}")
+        self._schema_to_write(f"fetch {schema_id}")
         if schema_id not in self.texts:
             raise UnknownSchemaError("not found")
         return self.texts[schema_id]
 
     def fetch_version(self, subject: str, version: int) -> RegisteredSchema:
-        self._ask(f"fetch {subject} {version}")
+        self._schema_to_write(f"fetch {subject} {version}")
         return self.versions[subject, version]
 
-    def _ask(self, request: str) -> None:
+    def _schema_to_write(self, request: str) -> None:
         self.requests.append(request)
         if self.is_down:
             raise RegistryError("down")

@@ -54,7 +54,7 @@ class Member:
         self._ear = self.link._listening(self._clients)
 
     def hears(self) -> None:
-        self.link._turn(self._ear, self._clients)
+        self.link._serve_once(self._ear, self._clients)
 
 
 class SnapshotStory:
