@@ -106,7 +106,7 @@ class Attempt:
         self._holding = holding if releases else holding | self._holding
         return SnapshotRequest(self.id, step, marks, tuple(sorted(self._holding)), self.hold_ms)
 
-    def end_level(self, level: Sequence[int]) -> list[TopicPartition]:
+    def finish_level(self, level: Sequence[int]) -> list[TopicPartition]:
         """End a level whose tasks have all cut; return the logs whose ends are barriers now.
 
         Raises VoidSnapshotError if a task did not cut at its barriers.

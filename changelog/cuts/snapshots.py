@@ -119,7 +119,7 @@ def _attempted(clients: SnapshotClients, attempt: Attempt, cut_s: float) -> dict
         patience_s = _MARKS_S if number else cut_s
         tasks_without_cut = _tasks_without_cut(attempt, level)
         _until(clients, attempt, tasks_without_cut, patience_s, "no cut was reported of")
-        _read_ends(clients, attempt, attempt.end_level(level))
+        _read_ends(clients, attempt, attempt.finish_level(level))
     return attempt.notes
 
 

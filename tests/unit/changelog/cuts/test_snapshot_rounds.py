@@ -36,7 +36,7 @@ def upstream(offset: int) -> SnapshotNote:
 def marked(end: int) -> Attempt:
     """The writer has cut, and ends are known."""
     one = attempt(upstream(7))
-    assert one.end_level([0]) == [BETWEEN]
+    assert one.finish_level([0]) == [BETWEEN]
     assert one.check_ends({BETWEEN: end}, {BETWEEN: end}, {INPUT: (7, "cut")})
     return one
 
@@ -77,7 +77,7 @@ def test_tasks_are_missing_until_a_worker_has_said_that_it_has_this_very_order()
 def test_who_writes_stands_still_until_the_level_behind_knows_its_marks() -> None:
     one = attempt(upstream(7))
     assert one.order(1, [0], releases=True).holding == (0,)
-    one.end_level([0])
+    one.finish_level([0])
     one.check_ends({BETWEEN: 5}, {BETWEEN: 5}, {INPUT: (7, "cut")})
 
     before, behind = one.order(2, [1], releases=False), one.order(3, [1], releases=True)
@@ -88,7 +88,7 @@ def test_who_writes_stands_still_until_the_level_behind_knows_its_marks() -> Non
 
 def test_ends_are_no_marks_while_a_transaction_below_them_is_undecided() -> None:
     one = attempt(upstream(7))
-    one.end_level([0])
+    one.finish_level([0])
 
     assert not one.check_ends({BETWEEN: 5}, {BETWEEN: 4}, {INPUT: (7, "cut")})
     assert one.targets == {}
@@ -97,7 +97,7 @@ def test_ends_are_no_marks_while_a_transaction_below_them_is_undecided() -> None
 @pytest.mark.parametrize("committed", [(8, "cut"), (7, "another cut")])
 def test_ends_are_void_once_the_writer_has_committed_again(committed: tuple[int, str]) -> None:
     one = attempt(upstream(7))
-    one.end_level([0])
+    one.finish_level([0])
 
     with pytest.raises(VoidSnapshotError, match="task 0_0 continued"):
         one.check_ends({BETWEEN: 5}, {BETWEEN: 5}, {INPUT: committed})
@@ -109,7 +109,7 @@ def test_a_cut_beside_its_marks_is_void(offset: int) -> None:
     one.receive_answer(SnapshotNote("a", "1_0", {"between": (offset, "")}))
 
     with pytest.raises(VoidSnapshotError, match=f"task 1_0 cut at between-0 {offset}, not at 5"):
-        one.end_level([1])
+        one.finish_level([1])
 
 
 def test_a_note_that_comes_behind_the_end_of_its_level_changes_nothing() -> None:
