@@ -9,6 +9,7 @@ through this module, which escapes such characters.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
+
 
 #: the width of tables in a pipe or a file
 _WIDTH = 160
@@ -104,3 +106,37 @@ def fail(message: str, status: int = 1) -> NoReturn:
     """Exit with an error message of one sentence, without a traceback."""
     print_text(f"logstate: {message}", is_error=True)
     sys.exit(status)
+
+
+def in_words(value: Any) -> str:
+    """Return a value in one line: text without quotes, everything else as JSON."""
+    import msgspec
+
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, float):
+        return str(value)
+    try:
+        return printable(msgspec.json.encode(finite(value)).decode())
+    except UnicodeEncodeError:  # a lone surrogate, which JSON as ASCII can write
+        return json_text(value)
+
+
+def date_of(time_ms: int | None) -> str:
+    """Return an event time for people, in UTC.
+
+    >>> date_of(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    if time_ms is None:
+        return "?"
+    try:
+        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def window_in_words(window: tuple[int, int | None] | None) -> str:
+    """Return ``[start, end]`` as dates; empty without a window."""
+    return "" if window is None else f"[{date_of(window[0])}, {date_of(window[1])}]"

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
-from logstate.cli.shared.printing import print_json, print_table, print_text
-from logstate.cli.shared.shown_records import date_of, in_words, window_in_words
+from logstate.cli.shared.printing import (
+    date_of,
+    in_words,
+    print_json,
+    print_table,
+    print_text,
+    window_in_words,
+)
 from logstate.cli.shared.stored_state import client_settings, registry_settings
 
 if TYPE_CHECKING:

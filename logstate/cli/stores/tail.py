@@ -20,8 +20,14 @@ from logstate.cli.shared.options import (
     OfTopology,
     Registry,
 )
-from logstate.cli.shared.printing import fail, print_json, print_text
-from logstate.cli.shared.shown_records import date_of, in_words, window_in_words
+from logstate.cli.shared.printing import (
+    date_of,
+    fail,
+    in_words,
+    print_json,
+    print_text,
+    window_in_words,
+)
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
 from logstate.cli.shared.time_limit import time_limit
 from logstate.contracts.clients import LogConsumer

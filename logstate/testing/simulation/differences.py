@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.testing.simulation.simulated_application import SimulatedApplication
-from logstate.testing.simulation.traced_task import Emission, TracedStep, sub_topology_of
+from logstate.testing.simulation.traced_task import EmittedRecord, TracedStep, sub_topology_of
 from logstate.testing.simulation.uninterrupted import (
     Uninterrupted,
     committed_entries,
@@ -19,7 +19,7 @@ from logstate.testing.simulation.uninterrupted import (
 from logstate.topology.plan.plan import Topology
 
 _UPSTREAM = frozenset({"inputs", "upstream"})
-_NOTHING = Emission("", "nothing")
+_NOTHING = EmittedRecord("", "nothing")
 
 
 class Difference(NamedTuple):

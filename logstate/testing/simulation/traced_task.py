@@ -33,7 +33,7 @@ _WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-class Emission(NamedTuple):
+class EmittedRecord(NamedTuple):
     """What an operator handed on, or wrote into a store."""
 
     node: str
@@ -48,7 +48,7 @@ class TracedStep(NamedTuple):
     offset: int
     #: wall clock at which it was read, or they were called
     time_ms: int
-    emitted: list[Emission]
+    emitted: list[EmittedRecord]
     #: of a tick: for how long the inputs had been idle
     idle: IdleTime | None = None
 
@@ -127,7 +127,7 @@ class TracedTask(Task):
         self.history = history
         self.steps: list[TracedStep] = []
         #: emitted by timers before the record that makes them due
-        self._before: list[Emission] = []
+        self._before: list[EmittedRecord] = []
         self._runs_timers = False
         self.began_ms = 0
         super().__init__(*arguments, **settings)
@@ -179,7 +179,7 @@ class TracedTask(Task):
         if self.steps or self._runs_timers:
             text = ", ".join(_ADDRESS.sub("", repr(one)) for one in arguments)
             emitted = self._before if self._runs_timers else self.steps[-1].emitted
-            emitted.append(Emission(node, f"{what}({text})"))
+            emitted.append(EmittedRecord(node, f"{what}({text})"))
 
     def _with_notes(self, process: Any) -> Any:
         def noted(*record: Any) -> None:

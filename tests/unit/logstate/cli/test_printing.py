@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-from logstate.cli.shared.printing import finite, json_text, print_json, print_table, print_text
-from logstate.cli.shared.shown_records import in_words
+from logstate.cli.shared.printing import (
+    finite,
+    in_words,
+    json_text,
+    print_json,
+    print_table,
+    print_text,
+)
 
 ROOT = Path(__file__).resolve().parents[4]
 #: sets the title, clears the screen, overwrites the line, turns colors on, reverses the text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.cli.shared.shown_records import in_words
+from logstate.cli.shared.printing import in_words
 from logstate.topics.displayed_records import DisplayedRecord, RecordReader, log_of_entry
 
 
