@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
 from sphinx.util.inventory import InventoryFile
 
+from tests.browser.chromium import chromium
 from tests.pages import ROOT, SITE
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # the build takes a quarter of a minute
 
+#: pages with everything that the site consists of: tables, code, diagrams, signatures
+SAMPLE = ("index", "exactly-once", "performance", "reference/windows")
 #: modules whose names in ``__all__`` are public
 MODULES = (
     "logstate",
@@ -125,3 +130,58 @@ def test_the_texts_for_language_models_list_every_page(site: Site) -> None:
     assert short.startswith("# logstate\n\n> ")
     assert "deduplicate_by_key(" in full
     assert "## Streams and tables" not in full.partition("# Glossary")[0]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    found = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found.executable,
+            args=list(found.arguments),
+            env=found.environment(tmp_path_factory.mktemp("home")),
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=[1440, 390])
+def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": request.param, "height": 900})
+    yield page
+    page.close()
+
+
+def test_axe_finds_nothing_in_a_sample_of_the_pages(site: Site, page: Page) -> None:
+    found = []
+    for name in SAMPLE:
+        page.goto((site.folder / f"{name}.html").as_uri())
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            found += [
+                f"{name}, {theme}: {one['id']}: {node['html'][:200]} {node['failureSummary']}"
+                for one in Axe().run(page).response["violations"]
+                for node in one["nodes"]
+            ]
+    assert found == []
+
+
+def test_no_page_is_wider_than_the_screen(site: Site, page: Page) -> None:
+    width = page.viewport_size["width"] if page.viewport_size else 0
+    wide = {}
+    for path in SITE:
+        name = path.relative_to(ROOT / "docs").with_suffix(".html")
+        page.goto((site.folder / name).as_uri())
+        found = page.evaluate("document.documentElement.scrollWidth")
+        if found > width:
+            wide[str(name)] = found
+    assert wide == {}
+
+
+def test_what_scrolls_in_a_page_is_reached_with_the_keyboard(site: Site, page: Page) -> None:
+    page.goto((site.folder / "exactly-once.html").as_uri())
+    blocks = page.locator("pre, .table-wrapper, article p:has(> img)").evaluate_all(
+        "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.tabIndex)"
+    )
+    assert blocks
+    assert set(blocks) == {0}

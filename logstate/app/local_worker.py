@@ -315,7 +315,7 @@ class LocalWorker:
                 _positions(owned),
                 self._freshness.silence_ms(owned),
                 rows_lag_of(owned),
-                *_progress(owned),
+                *_progress(owned, self.observer),
             )
             for task, owned in self.observer.tasks.items()
         }
@@ -411,13 +411,17 @@ class LocalWorker:
         )
 
 
-def _progress(owned: OwnedTask) -> tuple[int | None, tuple[str, ...]]:
-    """Return the stream time, and the partitions that buffered records wait for."""
+def _progress(
+    owned: OwnedTask, observer: WorkerObserver
+) -> tuple[int | None, tuple[str, ...], float, dict[str, int]]:
+    """Return the stream time, what buffered records wait for and how long, and times of inputs."""
     task = owned.task_or_none
     if task is None:
-        return None, ()
-    time = task.stream_time
-    return time if time >= 0 else None, tuple(map(str, task.awaited()))
+        return None, (), 0.0, {}
+    time, awaited = task.stream_time, tuple(map(str, task.awaited()))
+    waits_ms = observer.input_wait_ms(task) if awaited else 0.0
+    times = {str(tp): at for tp, at in [*task.partition_times.items()] if at >= 0}
+    return time if time >= 0 else None, awaited, waits_ms, times
 
 
 def _positions(owned: OwnedTask) -> dict[str, int]:

@@ -302,6 +302,8 @@ class Presence:
                     report.rows_lag,
                     report.stream_time_ms,
                     report.waits_for,
+                    int(report.waits_ms),
+                    dict(report.partition_times),
                 )
                 for task, report in reports.items()
             },

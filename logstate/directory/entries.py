@@ -56,6 +56,10 @@ class TaskEntry(msgspec.Struct, frozen=True):
     stream_time_ms: Count | None = None
     #: empty input partitions that the buffered records of others wait for
     waits_for: tuple[Text, ...] = ()
+    #: how long they have waited
+    waits_ms: Count = 0
+    #: ``topic-partition`` -> the largest timestamp of its processed records
+    partition_times: dict[Text, Count] = {}
 
 
 class InstanceMetrics(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ and up to five if no other instance has written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from logstate.contracts.clients import Admin, Cluster, LogConsumer
@@ -50,6 +51,13 @@ class TaskInfo(NamedTuple):
     standbys: tuple[str, ...]
     #: why the owner is unknown; empty if it is known
     remark: str
+    #: the largest timestamp that it has processed; None: none, or unknown
+    stream_time_ms: int | None = None
+    #: empty input partitions that its fetched records wait for, and how long they have waited
+    waits_for: tuple[str, ...] = ()
+    waits_ms: int = 0
+    #: ``topic-partition`` -> the largest timestamp of its processed records
+    partition_times: Mapping[str, int] = MappingProxyType({})
 
 
 def describe_instances(
@@ -148,4 +156,8 @@ def _task(name: str, known: KnownInstances, alive: Sequence[InstanceEntry]) -> T
         task.is_readable,
         standbys,
         "",
+        task.stream_time_ms,
+        task.waits_for,
+        task.waits_ms,
+        task.partition_times,
     )

@@ -97,6 +97,10 @@ INPUT_BUFFER = _gauge("input_buffer_records", "records", "task",
     "Records fetched and not yet processed.")
 STREAM_TIME = _gauge("stream_time_ms", "milliseconds", "task",
     "Largest record timestamp seen by the task.")
+PARTITION_TIME = _gauge("partition_time_ms", "milliseconds", "topic partition",
+    "Largest timestamp of the records processed from an input partition.")
+INPUT_WAIT = _gauge("input_wait_ms", "milliseconds", "task",
+    "How long fetched records have waited for an input partition without records.")
 PROCESS_LATENCY = _histogram("process_latency_seconds", "seconds", "worker",
     "Time to process the records fetched in one turn of the worker.")
 WORKER_ALIVE = _gauge("worker_alive", "workers", "worker",

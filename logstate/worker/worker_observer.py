@@ -20,6 +20,7 @@ from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
+from logstate.worker.input_wait import InputWait, wait_line
 from logstate.worker.late_record_rate import TELL_INTERVAL_MS, LateRecordRate, late_line
 from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
 from logstate.worker.summary import Summary, SummaryIntervals
@@ -83,6 +84,7 @@ class WorkerObserver:
         #: keyed by task, which keeps counting if it becomes a standby and comes back
         self._seen: WeakKeyDictionary[Task, _Seen] = WeakKeyDictionary()
         self._late: WeakKeyDictionary[Task, LateRecordRate] = WeakKeyDictionary()
+        self._waits: WeakKeyDictionary[Task, InputWait] = WeakKeyDictionary()
         #: sub-topology -> when the next line about late records of its tasks may follow
         self._tell_late_at_ms: dict[int, float] = {}
         #: totals of restores, which begin at 0 with each assignment
@@ -286,6 +288,7 @@ class WorkerObserver:
             self._count_up(restored, catalogue.RESTORED_RECORDS, target.restored_records, **labels)
         for gauge, figure in (
             (catalogue.STREAM_TIME, task.stream_time),
+            (catalogue.INPUT_WAIT, self._refresh_wait(owned)),
             (catalogue.INPUT_BUFFER, sum(map(task.buffered, task.partitions))),
             (catalogue.WRITE_BUFFER_BYTES, task.state.unapplied_bytes),
         ):
@@ -295,6 +298,9 @@ class WorkerObserver:
             if lag is not None:
                 at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
+            if tp in task.partition_times:
+                at = {"topic": tp.topic, "partition": str(tp.partition)}
+                self.metrics.gauge(catalogue.PARTITION_TIME, **at).set(task.partition_times[tp])
 
     def _declare_task(self, owned: OwnedTask, task: str) -> None:
         """Create the series of a task's stores and topics that are counted when they are used.
@@ -340,7 +346,7 @@ class WorkerObserver:
         return late
 
     def _tell_late(self, task: Task, late: int) -> None:
-        now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
+        now_ms = self._now_ms()
         share = self._late.setdefault(task, LateRecordRate())
         found = share.check(now_ms, task.processed.total(), late)
         sub_topology = task.task_id.sub_topology
@@ -348,6 +354,30 @@ class WorkerObserver:
             self._tell_late_at_ms[sub_topology] = now_ms + TELL_INTERVAL_MS
             topics = dict.fromkeys(tp.topic for tp in task.partitions)
             _LOGGER.warning("%s", late_line(task.task_id, topics, *found))
+
+    def input_wait_ms(self, task: Task) -> float:
+        """Return how long the records of a task have waited for another input; from any thread."""
+        wait = self._waits.get(task)
+        return 0.0 if wait is None else wait.longest_ms(self._now_ms())
+
+    def _refresh_wait(self, owned: OwnedTask) -> float:
+        """Return how long the records of a task have waited, and warn about a long wait."""
+        task, now_ms = owned.task, self._now_ms()
+        wait = self._waits.setdefault(task, InputWait())
+        is_running = owned.stage is Stage.RUNNING and not self.is_paused
+        wait.update(now_ms, task.processed.total(), task.awaited() if is_running else [])
+        for tp in wait.to_warn_about(now_ms):
+            waited_ms, end = now_ms - wait.since_ms[tp], owned.ends.get(tp)
+            _LOGGER.warning(
+                "%s",
+                wait_line(
+                    owned.task_id, tp, waited_ms, task.position(tp), end, task.partition_times
+                ),
+            )
+        return wait.longest_ms(now_ms)
+
+    def _now_ms(self) -> float:
+        return 0.0 if self._monotonic_ms is None else self._monotonic_ms()
 
     def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> None:
         """Add the growth of a total since the last call; a new task begins at 0."""

@@ -15,10 +15,11 @@ from tests.pages import TUTORIAL
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_the_commands_of_the_tutorial_print_what_it_shows(tmp_path: Path) -> None:
     steps = [
         step.without("pip install") if isinstance(step, Commands) else step
-        for step in steps_of(TUTORIAL)
+        for step in steps_of(TUTORIAL, with_spark=True)
     ]
 
     typed = list(type_steps(steps, tmp_path, environment_of_this_python(tmp_path)))

@@ -128,6 +128,10 @@ def test_a_time_is_in_words_and_its_title_is_exact(page: Page, seconds: float, w
             {"report": {"lag": 5, "waits_for": ["payments-0"]}},
             "buffered records wait for payments-0, which may have older ones",
         ),
+        (
+            {"report": {"lag": 5, "waits_for": ["payments-0"], "waits_ms": 75_400}},
+            "buffered records wait for payments-0, which may have older ones (for 75 seconds)",
+        ),
         ({"report": {"lag": 5}, "perSecond": 3}, "5 records behind"),
         ({"report": {"lag": 1}}, "1 record behind, and none was committed lately"),
         ({"report": {"lag": 0}}, "no newer record in its inputs"),
@@ -138,6 +142,14 @@ def test_what_holds_stream_time_back_is_told(
     page: Page, task: dict[str, object], reason: str
 ) -> None:
     assert page.evaluate("heldBack", {"stage": "running", **task}) == reason
+
+
+def test_the_oldest_input_is_told_with_its_distance_from_stream_time(page: Page) -> None:
+    times = {"orders-0": 400_000, "payments-0": 220_000}
+    report = {"stream_time_ms": 400_000, "partition_times": times}
+    assert page.evaluate("oldestInput", report) == ["payments-0 is 3 minutes behind"]
+    assert page.evaluate("oldestInput", {**report, "partition_times": {"orders-0": 400_000}}) == []
+    assert page.evaluate("oldestInput", {"stream_time_ms": 400_000}) == []
 
 
 def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:

@@ -33,6 +33,10 @@ class TaskReport:
     stream_time_ms: int | None = None
     #: empty input partitions that the buffered records of others wait for
     waits_for: tuple[str, ...] = ()
+    #: how long they have waited
+    waits_ms: float = 0.0
+    #: ``topic-partition`` -> the largest timestamp of its processed records
+    partition_times: Mapping[str, int] = field(default_factory=dict)
 
     def later(self, ms: float) -> TaskReport:
         """Return the report after a time without another one."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.cli.shared.printing import print_json, print_table, print_text
+from logstate.cli.shared.printing import date_of, print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clients import Admin, run_steps
 
@@ -147,12 +147,23 @@ def _print(
 def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
     from rich.table import Table
 
-    table = Table("task", "stage", "instance", "behind", "to restore", "standbys", "remark")
+    table = Table(
+        "task", "stage", "instance", "behind", "to restore", "stream time", "standbys", "remark"
+    )
     for one in tasks:
         lag = "" if one.lag is None else f"{one.lag:,}"
         restore = f"{one.restore_records:,}" if one.restore_records else ""
         standbys = ", ".join(one.standbys)
+        time = "" if one.stream_time_ms is None else date_of(one.stream_time_ms)
+        remark = one.remark or _wait_text(one)
         table.add_row(
-            one.task, one.stage or "none", one.instance, lag, restore, standbys, one.remark
+            one.task, one.stage or "none", one.instance, lag, restore, time, standbys, remark
         )
     print_table(table)
+
+
+def _wait_text(task: TaskInfo) -> str:
+    """Return what the records of a task wait for; empty if they do not wait."""
+    if not task.waits_for:
+        return ""
+    return f"has waited {task.waits_ms / 1000:.0f} s for {', '.join(task.waits_for)}"

@@ -112,10 +112,18 @@ function heldBack({stage, report, perSecond, isPaused}) {
   if (stage === "no owner") return "no instance has the task";
   if (stage !== "running") return `the task is ${stage}`;
   if (isPaused) return "its instance is paused";
-  if (report.waits_for?.length) return `buffered records wait for ${report.waits_for.join(", ")}, which may have older ones`;
+  if (report.waits_for?.length) return `buffered records wait for ${report.waits_for.join(", ")}, which may have older ones${report.waits_ms >= 1000 ? ` (for ${duration(report.waits_ms / 1000)})` : ""}`;
   if (report.lag > 0) return perSecond > 0 ? `${plural(report.lag, "record")} behind` : `${plural(report.lag, "record")} behind, and none was committed lately`;
   if (report.lag === 0) return "no newer record in its inputs";
   return "the ends of its inputs are not known yet";
+}
+
+// The input partition whose records are the oldest, if it is a second or more behind stream time.
+function oldestInput({stream_time_ms: streamTime, partition_times: times}) {
+  const all = Object.entries(times ?? {});
+  if (all.length < 2) return [];
+  const [name, ms] = all.reduce((oldest, one) => one[1] < oldest[1] ? one : oldest);
+  return streamTime - ms >= 1000 ? [`${name} is ${duration((streamTime - ms) / 1000)} behind`] : [];
 }
 
 // The task with the oldest stream time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.cli.diagnosis.status import all_runs
+from logstate.cli.diagnosis.status import _wait_text, all_runs
 from logstate.directory.entries import InstanceEntry, TaskEntry
 from logstate.directory.instance_info import InstanceInfo, tasks_of
 
@@ -37,3 +37,12 @@ def test_an_application_runs_where_every_task_of_it_does(
 
 def test_an_application_of_which_nobody_tells_does_not_run() -> None:
     assert not all_runs([], [])
+
+
+def test_the_remark_on_a_task_names_the_input_that_its_records_wait_for() -> None:
+    entry = TaskEntry(1, "running", True, waits_for=("payments-0",), waits_ms=75_000)
+    instance = InstanceEntry("a", "http://a", 1, 1, task_counts={0: 1}, tasks={"0_0": entry})
+    (task,) = tasks_of([InstanceInfo(instance, is_alive=True)])
+    assert _wait_text(task) == "has waited 75 s for payments-0"
+    (task,) = tasks_of([seen({"0_0": "running"})])[:1]
+    assert _wait_text(task) == ""
