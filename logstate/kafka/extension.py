@@ -1,7 +1,7 @@
 """Whether the extension module in C moves the records, and why not.
 
 It is optional: without it, each record passes through an object of the client, which costs more
-time (``docs/native.md``). It is used only if the environment asks for it and everything is as it
+time (``docs/native.md``). It is used unless the environment disables it, if everything is as it
 expects: see :func:`extension`.
 """
 
@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from logstate.contracts.records import ProducedFields
 from logstate.kafka.librdkafka import librdkafka
 
-#: this variable of the environment enables the extension if its value is "1"
+#: this variable of the environment disables the extension if its value is "0"
 VARIABLE: Final = "LOGSTATE_NATIVE"
 #: major and minor versions in which the queue of a partition has no other events than expected
 _KNOWN_VERSIONS: Final = (0x020E, 0x020F, 0x0210)
@@ -33,7 +33,7 @@ class ExtensionState(NamedTuple):
 
 
 def extension() -> Any:
-    """Return the extension module, or None if it is not enabled, missing or cannot be used."""
+    """Return the extension module, or None if it is disabled, missing or cannot be used."""
     return _loaded()[0] if _is_enabled() else None
 
 
@@ -43,23 +43,23 @@ def extension_state() -> ExtensionState:
     >>> import os
     >>> os.environ["LOGSTATE_NATIVE"] = "0"
     >>> extension_state()
-    ExtensionState(is_used=False, reason='LOGSTATE_NATIVE=1 enables it')
+    ExtensionState(is_used=False, reason='LOGSTATE_NATIVE=0 disables it')
     >>> del os.environ["LOGSTATE_NATIVE"]
     """
     if not _is_enabled():
-        return ExtensionState(is_used=False, reason=f"{VARIABLE}=1 enables it")
+        return ExtensionState(is_used=False, reason=f"{VARIABLE}=0 disables it")
     module, reason = _loaded()
     return ExtensionState(is_used=module is not None, reason=reason)
 
 
 def why_not_loaded() -> str:
-    """Return why the extension cannot be used even if it is enabled; "" if it can."""
+    """Return why the extension cannot be used unless it is disabled; "" if it can."""
     module, reason = _loaded()
     return reason if module is None else ""
 
 
 def _is_enabled() -> bool:
-    return os.environ.get(VARIABLE) == "1"
+    return os.environ.get(VARIABLE) != "0"
 
 
 @cache
