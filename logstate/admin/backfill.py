@@ -133,12 +133,12 @@ class Filling:
         self.entry = store_entry(stored, store)
         self.rows = StoreRows.of(store, self.entry, key=key, value=value)
         self._topic = str(self.entry["changelog_topic"])
-        self._keep_first_failure = f"backfill:{store}:{batch_id or uuid.uuid4().hex}".encode()
+        self._note = f"backfill:{store}:{batch_id or uuid.uuid4().hex}".encode()
         self._expired = 0
 
     def was_written(self) -> bool:
         """Whether the batch was written before."""
-        return self._keep_first_failure in self._cut_records
+        return self._note in self._cut_records
 
     def logged(self, rows: Iterable[Row]) -> Iterator[LoggedRow]:
         """Return the changelog records of rows."""
@@ -283,7 +283,7 @@ class Filling:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         note = msgspec.json.encode({"rows": count, "written_at": now})
         topic = cuts_topic(self._application.application_id)
-        return ProducedRecord(topic, 0, self._keep_first_failure, note, 0)
+        return ProducedRecord(topic, 0, self._note, note, 0)
 
 
 class _Committed(NamedTuple):

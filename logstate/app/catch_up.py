@@ -83,7 +83,7 @@ class CatchUp:
 
         An error of the brokers is shown by ``text``; the next call looks again.
         """
-        self._pending = self._pending or self._thread.submit(self._watch_clock)
+        self._pending = self._pending or self._thread.submit(self._check_ends)
         with suppress(TimeoutError):
             is_done = self._pending.result(within_s)
             self._pending = None
@@ -109,7 +109,7 @@ class CatchUp:
         shown = [str(one) for one in behind[:_SHOWN]]
         return "; ".join([*shown, f"and {more} more partitions"] if more > 0 else shown)
 
-    def _watch_clock(self) -> bool:
+    def _check_ends(self) -> bool:
         try:
             is_done = self._compare_positions()
         except LogstateError as error:

@@ -56,15 +56,15 @@ class MetricsSummary:
     def __init__(self, metrics: Metrics, clock: Clock) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._idle_connection = InstanceMetrics()
+        self._kept = InstanceMetrics()
         self._kept_ms = float("-inf")
 
     def now(self) -> InstanceMetrics:
         """Return the counts since the start."""
         now = self._clock.monotonic_ms()
         if now - self._kept_ms >= _KEPT_MS:
-            self._idle_connection, self._kept_ms = figures_of(self._metrics), now
-        return self._idle_connection
+            self._kept, self._kept_ms = figures_of(self._metrics), now
+        return self._kept
 
 
 def figures_of(metrics: Metrics) -> InstanceMetrics:

@@ -92,7 +92,7 @@ class OpenTransactions:
             self._waits.clear()
             return
         now = self._clock.monotonic_ms()
-        self._keep_first_failure(waiting, now)
+        self._note_waiting(waiting, now)
         due = [owned for owned in waiting if self._waits[owned.task_id].look_at_ms <= now]
         if not due:
             return
@@ -144,7 +144,7 @@ class OpenTransactions:
             yield from self._fence(writer, "it stopped without leaving, and its tasks are here")
             self._fenced.add(writer)  # if fencing fails, the transaction times out
 
-    def _keep_first_failure(self, waiting: Sequence[OwnedTask], now: float) -> None:
+    def _note_waiting(self, waiting: Sequence[OwnedTask], now: float) -> None:
         known, self._waits = self._waits, {}
         for owned in waiting:
             progress = (owned.stage, _position(owned))

@@ -338,7 +338,7 @@ class _Comparison:
         self, verdict: Verdict, part: str, before: Any, after: Any, meaning: str
     ) -> SpecChange:
         return SpecChange(
-            verdict, self._subject, part, _side_text(before), _side_text(after), meaning
+            verdict, self._subject, part, _short_schema(before), _short_schema(after), meaning
         )
 
     def _resolved(self, side: int, schema: Schema) -> Schema:
@@ -393,14 +393,14 @@ def _is_time_at_last(name: str, before: Schema, after: Schema) -> bool:
     return name == "format" and name not in before and after.get(name) == "date-time"
 
 
-def _side_text(schema: Any) -> Any:
+def _short_schema(schema: Any) -> Any:
     """Return a short description of a type that still distinguishes it from others."""
     if not isinstance(schema, Mapping):
         return schema
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
     if "anyOf" in schema:
-        return " or ".join(str(_side_text(one)) for one in schema["anyOf"])
+        return " or ".join(str(_short_schema(one)) for one in schema["anyOf"])
     if "enum" in schema:
         return f"one of {schema['enum']}"
     if not schema:

@@ -131,7 +131,7 @@ class _Comparison:
         place = f"{part}.{before['name']}"
         if after is not None:
             return self._change(Verdict.REFUSED, place, number, before, after, _REUSED)
-        sides = (_side_text(number, before), _side_text(moved_to, moved))
+        sides = (_field_text(number, before), _field_text(moved_to, moved))
         meaning = _MOVED.format(old=before["name"])
         return SpecChange(Verdict.DECISION, self._subject, place, *sides, meaning)
 
@@ -222,11 +222,11 @@ class _Comparison:
         after: Schema | None,
         meaning: str,
     ) -> SpecChange:
-        sides = (_side_text(number, before), _side_text(number, after))
+        sides = (_field_text(number, before), _field_text(number, after))
         return SpecChange(verdict, self._subject, part, *sides, meaning)
 
 
-def _side_text(number: str, field: Schema | None) -> str | None:
+def _field_text(number: str, field: Schema | None) -> str | None:
     """Return the field as in a .proto file."""
     if field is None:
         return None

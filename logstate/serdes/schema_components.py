@@ -85,15 +85,15 @@ class SchemaComponents:
 
     def _free_name(self, name: str, schema: Any) -> str:
         """Return the name of a component: two types of one name can differ."""
-        number, free = 1, self._prefix + _as_json(name)
+        number, free = 1, self._prefix + _component_name(name)
         while self._taken.get(free, schema) != schema:
             number += 1
-            free = f"{self._prefix}{_as_json(name)}-{number}"
+            free = f"{self._prefix}{_component_name(name)}-{number}"
         self._taken[free] = schema
         return free
 
 
-def _as_json(name: str) -> str:
+def _component_name(name: str) -> str:
     """Return a name that a component can have: a generic class has brackets in its name."""
     return "".join(
         one if one.isascii() and (one.isalnum() or one in "._-") else "_" for one in name

@@ -58,19 +58,19 @@ class TypedValues:
             try:
                 return self._encoded(ordered.data_of_text(text), text)
             except SerdeError as error:
-                raise self._invalid_key(text, text_of(error)) from error
+                raise self._invalid_text(text, text_of(error)) from error
         if self._format not in SCALARS:
             try:
                 return self._encoded(msgspec.json.decode(text), text)
             except UNDECODABLE:
-                raise self._invalid_key(text, "Give it as JSON, in quotes of the shell") from None
+                raise self._invalid_text(text, "Give it as JSON, in quotes of the shell") from None
         if self._format == "bytes":
             return self._encoded(text, text)
         known = SCALARS[self._format]
         try:
             value = READERS[known.type_](text)
         except (ValueError, KeyError):
-            raise self._invalid_key(text, f"An example is {known.example}") from None
+            raise self._invalid_text(text, f"An example is {known.example}") from None
         return self._encoded(value, text)
 
     def from_data(self, data: Any) -> bytes | None:
@@ -86,7 +86,7 @@ class TypedValues:
         except ConfigError:
             raise
         except Exception as error:  # a serde may be of the user, and raise anything
-            raise self._invalid_key(text, text_of(error)) from error
+            raise self._invalid_text(text, text_of(error)) from error
 
     def _object(self, serde: Any, name: str, data: Any) -> Any:
         """Return what the application's functions would have returned."""
@@ -120,14 +120,14 @@ class TypedValues:
             return
         listed = ", ".join(fields)
         if not isinstance(data, dict):
-            raise self._invalid_key(text, f"Give an object with the fields {listed}")
+            raise self._invalid_text(text, f"Give an object with the fields {listed}")
         unknown = sorted(set(data) - set(fields))
         if unknown:
-            raise self._invalid_key(
+            raise self._invalid_text(
                 text, f"It has no {', '.join(unknown)}; its fields are {listed}"
             )
 
-    def _invalid_key(self, text: str, hint: str) -> ConfigError:
+    def _invalid_text(self, text: str, hint: str) -> ConfigError:
         topic = self._place[0]
         return ConfigError(
             f"{text[:200]!r} is not a valid {self._part} of topic {topic!r}, whose {self._part}s"

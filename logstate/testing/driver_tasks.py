@@ -136,15 +136,15 @@ class DriverStore:
 
     def __init__(self, store: Any, spec: StoreSpec) -> None:
         self._store = store
-        self._end_of = as_written_by_users(store, spec.name)
-        self._queried = getattr(store, "queried", self._end_of)
+        self._written = as_written_by_users(store, spec.name)
+        self._queried = getattr(store, "queried", self._written)
         self._spec = spec
         self._encode_key = spec.key.serializer(f"{spec.name}-changelog", True)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and not hasattr(self._store, name):
             raise no_such_read(self._spec, self._store, name)
-        read_by = self._queried if hasattr(self._queried, name) else self._end_of
+        read_by = self._queried if hasattr(self._queried, name) else self._written
         found = getattr(read_by, name)
         if name not in ARGUMENTS:
             return found

@@ -48,7 +48,7 @@ class IdleTasks:
         subs = plan.topology.sub_topologies
         idle = [sub for sub in subs if sub.closes_on_idle]
         #: sub-topologies that others wait for before they close something
-        self._sub_topologies_above = frozenset(one.id for sub in idle for one in feeding(sub, subs))
+        self._above = frozenset(one.id for sub in idle for one in feeding(sub, subs))
         #: sub-topology that closes on idle -> the partitions that those above it read
         self._inputs_above = {sub.id: self._inputs_of(feeding(sub, subs)) for sub in idle}
 
@@ -65,7 +65,7 @@ class IdleTasks:
         is_hindered = observer.is_paused or observer.is_away or len(running) < len(tasks)
         for owned in running:
             number, positions = owned.task_id.sub_topology, owned.quiet_positions()
-            if number in self._sub_topologies_above and positions is not None:
+            if number in self._above and positions is not None:
                 owned.task.commit_positions(positions)
             if number in self._inputs_above:
                 is_busy = is_hindered or search.is_searching(owned)

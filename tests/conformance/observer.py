@@ -76,17 +76,17 @@ class Observer:
         carries_headers = spec.in_memory or self._rows_carry_headers
         is_of_join = spec.retain_duplicates and spec.name not in self._added_stores
         if is_of_join and carries_headers and found.get("rows"):
-            found["rows"] = join_rows(spec, found["rows"], self._append_changes(spec))
+            found["rows"] = join_rows(spec, found["rows"], self._logged(spec))
         return found
 
-    def _append_changes(self, spec: StoreSpec) -> list[ProducedRecord]:
+    def _logged(self, spec: StoreSpec) -> list[ProducedRecord]:
         return self.driver.changelog(changelog_topic(self._application_id, spec))
 
     def _keys(self, spec: StoreSpec) -> list[Any]:
         """Every key that was ever put into a store: versioned stores cannot be scanned."""
         if spec.kind != "versioned":
             return []
-        found = {record.key for record in self._append_changes(spec) if record.key is not None}
+        found = {record.key for record in self._logged(spec) if record.key is not None}
         if spec.source_topic is not None:
             found |= self._piped_keys.get(spec.source_topic, set())
         decode = spec.key.deserializer("", True)

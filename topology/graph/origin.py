@@ -27,7 +27,7 @@ def functions_of(node: Node) -> tuple[str, ...]:
     """``name at file:line`` of the callbacks that the user gave to a node; of the rest none."""
     given = (getattr(node, one.name) for one in fields(node))
     called = (one for one in given if callable(one) and not isinstance(one, Serde))
-    return tuple(filter(None, map(_function_site, called)))
+    return tuple(filter(None, map(_site, called)))
 
 
 def blame_for(
@@ -129,7 +129,7 @@ def _nodes(within: Iterable[SubTopology]) -> Iterator[Node]:
     return (node for sub_topology in within for node in sub_topology.nodes)
 
 
-def _function_site(function: Any) -> str | None:
+def _site(function: Any) -> str | None:
     """None for the library's own functions."""
     function = getattr(function, "by_value", function)
     if inspect.isclass(function):

@@ -74,7 +74,7 @@ class FakeBrokers:
         #: producers that hold records back
         self.sending: dict[Sending, None] = {}
         self.lock = threading.RLock()
-        self._bump_epoch = threading.Condition(self.lock)
+        self._changed = threading.Condition(self.lock)
         #: polls wait, in real time
         self.waits = isinstance(self.clock, SystemClock)
         self._random = random.Random(seed)  # noqa: S311  reproducible, not secret
@@ -295,7 +295,7 @@ class FakeBrokers:
     def notify(self) -> None:
         """Something changed: wake the polls that wait."""
         if self.waits:
-            self._bump_epoch.notify_all()
+            self._changed.notify_all()
 
     def wait_for(self, check: Callable[[], bool], timeout_s: float) -> bool:
         """Look until there is something, no longer than the time-out; once on a manual clock."""
@@ -307,7 +307,7 @@ class FakeBrokers:
                 return True
             deadline_ms = self.clock.monotonic_ms() + timeout_s * 1000
             while (left_ms := deadline_ms - self.clock.monotonic_ms()) > 0:
-                self._bump_epoch.wait(min(_LOOK_S, left_ms / 1000))
+                self._changed.wait(min(_LOOK_S, left_ms / 1000))
                 self.tick()
                 if check():
                     return True

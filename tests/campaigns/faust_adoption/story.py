@@ -142,9 +142,7 @@ class Story:
     def topology(self) -> Topology:
         """What goes on: the same two tables, by the DSL."""
         builder = StreamsBuilder()
-        visits = builder.stream(self.topic, key=str, value=record_of(Visit)).peek(
-            self._keep_first_failure
-        )
+        visits = builder.stream(self.topic, key=str, value=record_of(Visit)).peek(self._note)
         pages = visits.group_by_key()
         pages.aggregate(
             lambda: 0, lambda sum_, visit: sum_ + visit.amount, value=int, store="page_totals"
@@ -154,7 +152,7 @@ class Story:
         pages.windowed_by(minutes).count(store="page_minutes")
         return builder.build()
 
-    def _keep_first_failure(self, visit: Visit) -> None:
+    def _note(self, visit: Visit) -> None:
         self.read += 1
 
     def application(self) -> Application:

@@ -170,7 +170,7 @@ class Directories(Standbys):
         partition = partition_of(key.encode(), self.partitions)
         where = TopicPartition(flow.ORDERS, partition)
         position = answer.positions.get(str(where), 0)
-        wanted = self._task_count(key.encode(), where, position)
+        wanted = self._count(key.encode(), where, position)
         if value_of(answer) != wanted:
             raise WrongAnswer(f"{key} at {position}: {value_of(answer)}, and it was {wanted}")
         committed = self.cluster.group(self.application_id).offsets.committed.get(where)
@@ -186,7 +186,7 @@ class Directories(Standbys):
                 f" {committed.offset} since"
             )
 
-    def _task_count(self, key: bytes, where: TopicPartition, position: int) -> int:
+    def _count(self, key: bytes, where: TopicPartition, position: int) -> int:
         found = 0
         log = self.cluster.log_or_none(where)
         for entry in [] if log is None else log.history:
@@ -263,7 +263,7 @@ class Directories(Standbys):
             return
         self._judge_answer(key, answer)
         where = TopicPartition(flow.ORDERS, partition)
-        wanted = self._task_count(key.encode(), where, 1 << 62)
+        wanted = self._count(key.encode(), where, 1 << 62)
         if value_of(answer) != wanted:
             raise WrongAnswer(f"{key} at the end: {value_of(answer)} of {wanted}")
         self.counters["compared_last_answers"] += 1

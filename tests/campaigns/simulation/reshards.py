@@ -177,7 +177,7 @@ class Reshards(Schedule):
         stored = self._manifest()
         for _ in range(rng.randint(0, _ATTEMPTS_MAX)):
             calls = rng.randint(1, _CALLS_MAX) if rng.random() < _DIES else None
-            act = self._given_up if rng.random() < _GIVES_UP else self._reshard
+            act = self._given_up if rng.random() < _GIVES_UP else self._moved
             fault = self._fault()
             is_repeated = fault is not None and fault.is_repeated
             self._attempt(act, None if is_repeated else calls, fault)
@@ -185,7 +185,7 @@ class Reshards(Schedule):
                 self._start_one()
         outcome = ""
         for _ in range(_TRIES_MAX):
-            outcome = self._attempt(self._reshard, None, None)
+            outcome = self._attempt(self._moved, None, None)
             if outcome in ("done", "refused"):
                 break
         self._everything_arrives()
@@ -247,7 +247,7 @@ class Reshards(Schedule):
         self.trace = zlib.crc32(outcome.encode(), self.trace)
         return outcome
 
-    def _reshard(self, application: StoppedApplication) -> None:
+    def _moved(self, application: StoppedApplication) -> None:
         told = self._told.append
         Resharding(application, self.topology, "earliest", 1, {}, told).run(self._after)
 

@@ -223,17 +223,17 @@ class MovingTask:
         state.expire()
         end = len(self.log.records)
         if replay.dies:
-            self._apply_records(state, (state.positions.get("store", 0) + end) // 2, replay)
+            self._take(state, (state.positions.get("store", 0) + end) // 2, replay)
             state.apply()
             self._die()
             self._start(replay._replace(dies=False))
             return
-        self._apply_records(state, end, replay)
+        self._take(state, end, replay)
         state.apply(1)
         state.restored()
         self.here.is_shown = True
 
-    def _apply_records(self, state: TaskState, end: int, replay: Replay) -> None:
+    def _take(self, state: TaskState, end: int, replay: Replay) -> None:
         position = state.positions.setdefault("store", 0)
         records = self.log.between(position, end)
         for begin in range(0, len(records), replay.batch):
@@ -251,7 +251,7 @@ class MovingTask:
         state = self._opened(self.there)
         end = len(self.log.records) - lacks
         if end >= state.positions.get("store", 0):
-            self._apply_records(state, end, replay)
+            self._take(state, end, replay)
             state.apply(1)
             state.followed()
             self.there.is_shown = True
