@@ -256,14 +256,14 @@ class ApplicationView(StoreAccess):
         Only instances with ``serve=`` or ``standby_replicas=``; raises LogstateError if this one
         has neither.
         """
-        return self._present("all_instances()").lookup.instances()
+        return self._running_presence("all_instances()").lookup.instances()
 
     def metadata_for_store(self, store: str) -> list[StreamsMetadata]:
         """Return the instances that have partitions of a store.
 
         Raises StoreUnavailableError for a store that the topology does not have.
         """
-        return self._present("metadata_for_store()").lookup.of_store(store)
+        return self._running_presence("metadata_for_store()").lookup.of_store(store)
 
     def metadata_for_key(
         self, store: str, key: Any, *, partition: int | None = None
@@ -274,7 +274,7 @@ class ApplicationView(StoreAccess):
         StoreUnavailableError, with the reason, while the owner is unknown, for example during a
         rebalance.
         """
-        return self._present("metadata_for_key()").lookup.of_key(store, key, partition)
+        return self._running_presence("metadata_for_key()").lookup.of_key(store, key, partition)
 
     def asgi(self) -> Any:
         """Return the service of ``serve=`` as an ASGI application, to mount it into another
@@ -284,7 +284,7 @@ class ApplicationView(StoreAccess):
         """
         from logstate.http.asgi import AsgiService
 
-        present = self._present("asgi()")
+        present = self._running_presence("asgi()")
         if self._settings.serving is None:
             raise not_asked_for("asgi()")
         max_silence = present.serving.max_age

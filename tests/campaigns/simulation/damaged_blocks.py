@@ -26,7 +26,7 @@ class DamagedBlocks(Standbys):
         """The configuration and the faults of a seed; a third worker, so that heirs differ."""
         return cls(replace(draw(seed), workers=3))
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"damage-{self.swarm.seed}-{turn}")
         for slot in self.slots:
             found = sorted(slot.disk.directories.items())
@@ -35,4 +35,4 @@ class DamagedBlocks(Standbys):
             rng.choice(found)[1].is_damaged = True
             slot.disk.damaged += 1
             self.counters["damaged"] += 1
-        super()._turn(turn)
+        super()._run_turn(turn)

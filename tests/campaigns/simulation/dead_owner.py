@@ -56,7 +56,7 @@ class DeadOwner(CalmSchedule):
         self.upstream.write()
         dead = self._dies_committing()
         self._heirs_get_on(dead, [slot for slot in self.slots if slot is not dead])
-        self._quiet(0)
+        self._run_without_faults(0)
         self._finish()
 
     def _dies_committing(self) -> Slot:

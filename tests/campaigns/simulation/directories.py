@@ -113,11 +113,11 @@ class Directories(Standbys):
 
     # ------------------------------------------------------------------ what goes on
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"directories-{self.swarm.seed}-{turn}")
         if rng.random() < _MACHINE_DIES:
             self._machine_dies(rng.choice(self.instances), turn)
-        super()._turn(turn)
+        super()._run_turn(turn)
         for one in self.instances:
             one.check()
             if one.is_alive and rng.random() < self.listens:

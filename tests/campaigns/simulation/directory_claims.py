@@ -237,7 +237,7 @@ class DirectoryClaims(Schedule):
             self._close_intruders()
             self._folder.cleanup()
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"directory-claims-{self.swarm.seed}-{turn}")
         self._delete(rng)
         self._intrude(rng)
@@ -247,14 +247,14 @@ class DirectoryClaims(Schedule):
             if slot.is_running and rng.random() < _LOOKS_FOR_UNUSED:
                 self.counters["removed_rows"] += len(slot.unused_rows.check())
         self._check_open_directories()
-        super()._turn(turn)
+        super()._run_turn(turn)
 
-    def _quiet(self, start: int) -> None:
+    def _run_without_faults(self, start: int) -> None:
         self._close_intruders()
         for slot in self.slots:
             if slot.is_running:
                 self._check(slot)
-        super()._quiet(start)
+        super()._run_without_faults(start)
 
     def _finish(self) -> None:
         super()._finish()

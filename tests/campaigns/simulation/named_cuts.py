@@ -61,13 +61,13 @@ class NamedCuts(Schedule):
         self._makers = 0
         self._is_cutting = False
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"named-cuts-{self.swarm.seed}-{turn}")
         if not self._is_cutting and rng.random() < _CUTS:
             self._is_cutting = True
             self._make_or_delete(rng, turn)
             self._is_cutting = False
-        super()._turn(turn)
+        super()._run_turn(turn)
 
     def _finish(self) -> None:
         super()._finish()
@@ -136,7 +136,7 @@ class NamedCuts(Schedule):
             # No cleaner is faster, after the record for which it removes another one.
             self._pass_time(_CLEANING_MS)
         for _ in range(rng.randint(0, 3) if rng.random() < _GOES_ON else 0):
-            super()._turn(turn)
+            super()._run_turn(turn)
 
     @contextmanager
     def _as_process(

@@ -24,7 +24,7 @@ class OvertakenTables(Schedule):
         """The configuration and the faults of a seed."""
         return cls(replace(draw(seed), variant="sources"))
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"overtaken-{self.swarm.seed}-{turn}")
         if rng.random() < _RATE:
             log = self.cluster.topic(flow.NAMES).logs[0]
@@ -33,4 +33,4 @@ class OvertakenTables(Schedule):
             flow.write_names(self.cluster)
             log.delete_before(kept)
             self.counters["tables_cut_off"] += 1
-        super()._turn(turn)
+        super()._run_turn(turn)

@@ -22,14 +22,14 @@ class Pauses(Schedule):
         """The configuration and the faults of a seed."""
         return cls(draw(seed))
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"pauses-{self.swarm.seed}-{turn}")
         for slot in self.slots:
             if slot.worker is not None and rng.random() < _RATE:
                 control = slot.worker.control
                 control.is_paused = not control.is_paused
                 self.counters["pauses"] += control.is_paused
-        super()._turn(turn)
+        super()._run_turn(turn)
 
     def _advance(self, slot: Slot, steps: int, turn: int) -> None:
         for _ in range(steps):
@@ -41,11 +41,11 @@ class Pauses(Schedule):
             if slot.is_idle:
                 return
 
-    def _quiet(self, start: int) -> None:
+    def _run_without_faults(self, start: int) -> None:
         for slot in self.slots:
             if slot.worker is not None:
                 slot.worker.control.is_paused = False
-        super()._quiet(start)
+        super()._run_without_faults(start)
 
 
 def _is_paused(slot: Slot) -> bool:

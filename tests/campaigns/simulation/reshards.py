@@ -140,12 +140,12 @@ class Reshards(Schedule):
             slot.start()
         last = self._turns + self._chance.randint(1, 20)
         while self._faults or self._turns < max(last, self._due):
-            self._turn(self._turns)
+            self._run_turn(self._turns)
             self._turns += max(1, self._naps)
         if is_unread:
             self.upstream.write()
         else:
-            self._quiet(self._turns)
+            self._run_without_faults(self._turns)
 
     def _stop(self) -> None:
         """Each worker stops cleanly, or dies somewhere."""

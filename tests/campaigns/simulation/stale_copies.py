@@ -47,14 +47,14 @@ class StaleCopies(Standbys):
             self.cluster.background_takes_effect_at_once = True
             self.cluster.background_looks_max = 5
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"stale-copies-{self.swarm.seed}-{turn}")
         if rng.random() < _IS_CLEANED:
             self._clean()
         slot = rng.choice(self.slots)
         if slot.worker is not None:
             self._fail(slot, rng)
-        super()._turn(turn)
+        super()._run_turn(turn)
         for one in self.slots:
             if one.worker is not None:
                 for task_id, owned in one.worker.followed.tasks.items():

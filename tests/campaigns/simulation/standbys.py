@@ -58,7 +58,7 @@ class Standbys(Schedule):
         )
         return slot
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"standbys-{self.swarm.seed}-{turn}")
         if rng.random() < _TOLD:
             self._tell(rng)
@@ -66,7 +66,7 @@ class Standbys(Schedule):
         if slot.is_running and rng.random() < _DIES:
             slot.ordered.append(InjectedEvent(rng.choice(_STEPS), "crash_at"))
         self._look_on()
-        super()._turn(turn)
+        super()._run_turn(turn)
 
     def _tell(self, rng: random.Random) -> None:
         slot = rng.choice(self.slots)

@@ -46,7 +46,7 @@ class SteppedSchedule(Schedule):
             if turn % 8 == 7 and self._is_done():
                 break
         self._crashes = set()
-        self._quiet(0)
+        self._run_without_faults(0)
         self._finish()
 
     def _one_step(self, slot: Slot) -> None:

@@ -38,7 +38,7 @@ class Unanswered(Schedule):
         drawn = draw(seed)
         return cls(replace(drawn, variant="cuts") if seed % 2 else drawn)
 
-    def _turn(self, turn: int) -> None:
+    def _run_turn(self, turn: int) -> None:
         rng = random.Random(f"unanswered-{self.swarm.seed}-{turn}")
         faults = self.cluster.faults
         if rng.random() < _RATE:
@@ -48,12 +48,12 @@ class Unanswered(Schedule):
         if rng.random() < _NOWHERE_RATE:
             self._lose_a_position(rng)
         before = len(faults.waiting)
-        super()._turn(turn)
+        super()._run_turn(turn)
         self.counters["unanswered"] += max(0, before - len(faults.waiting))
 
-    def _quiet(self, start: int) -> None:
+    def _run_without_faults(self, start: int) -> None:
         self.cluster.faults.waiting = [f for f in self.cluster.faults.waiting if f.is_repeated]
-        super()._quiet(start)
+        super()._run_without_faults(start)
 
     def _lose_a_position(self, rng: random.Random) -> None:
         found = [

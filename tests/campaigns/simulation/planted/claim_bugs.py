@@ -12,7 +12,7 @@ from tests.campaigns.simulation.planted.edit import edit
 @scenario_bug(DirectoryClaims.of)
 def a_slot_is_held_by_its_lock_file_alone(patch: Patch) -> None:
     """Where the lock file is deleted, the next instance takes the slot of one that runs."""
-    edit(patch, StateDirectory, "__init__", "self._hold(self._id_path)", "pass")
+    edit(patch, StateDirectory, "__init__", "self._lock_and_keep(self._id_path)", "pass")
 
 
 @scenario_bug(DirectoryClaims.of)

@@ -91,5 +91,5 @@ def an_lru_store_logs_in_the_order_of_first_puts(patch: Patch) -> None:
 @bug
 def a_get_is_no_use_of_an_entry(patch: Patch) -> None:
     """What is read all the time is forgotten like anything else."""
-    old = "self._place(raw, row[:8], row[8:], sequence)"
+    old = "self._write_newest(raw, row[:8], row[8:], sequence)"
     edit(patch, LruStore, "_use", old, "pass")

@@ -43,7 +43,7 @@ def timers_of_an_earlier_process_are_forgotten(patch: Patch) -> None:
 @scenario_bug(Timers.of)
 def looks_for_timers_begin_again_after_a_restart(patch: Patch) -> None:
     """When timers were looked for last is not part of the cut."""
-    old = "for s in self._all() if not s.is_cancelled"
+    old = "for s in self._all_schedules() if not s.is_cancelled"
     new = "for s in self._by_kind['stream_time'] + self._by_kind['wall_clock']"
     edit(patch, Punctuations, "next_times", old, new)
 

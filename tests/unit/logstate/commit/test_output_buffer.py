@@ -33,7 +33,7 @@ class Sends:
         run_steps(self.output_buffer.send([record(topic, value) for value in values]))
 
     def commit(self) -> None:
-        run_steps(self.transactions._end())
+        run_steps(self.transactions._end_transaction())
 
     def arrived(self, topic: str) -> list[str]:
         return [(r.value() or b"").decode() for r in self.rig.cluster.records(topic)]

@@ -200,8 +200,8 @@ def nested() -> Any:
 )
 def test_a_change_at_any_depth_is_seen(change: Callable[[Any], object]) -> None:
     value = nested()
-    before = list(mutations._contents(value))
-    check = mutations._check("p", "c", ["d"])
+    before = list(mutations._nested_containers(value))
+    check = mutations._mutation_check("p", "c", ["d"])
     check(before)
     change(value)
     with pytest.raises(TypeError, match="changed in place"):
@@ -218,16 +218,16 @@ def test_a_change_at_any_depth_is_seen(change: Callable[[Any], object]) -> None:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_is_not_changed_is_equal(value: Any) -> None:
-    before = list(mutations._contents(value))
+    before = list(mutations._nested_containers(value))
     copy.copy(value)
     repr(value)
-    mutations._check("p", "c", ["d"])(before)
+    mutations._mutation_check("p", "c", ["d"])(before)
 
 
 def test_a_value_that_contains_itself_is_compared() -> None:
     value: list[Any] = []
     value.append(value)
-    mutations._check("p", "c", ["d"])(list(mutations._contents(value)))
+    mutations._mutation_check("p", "c", ["d"])(list(mutations._nested_containers(value)))
 
 
 def test_an_attribute_that_is_computed_on_demand_is_no_change() -> None:
@@ -242,6 +242,6 @@ def test_an_attribute_that_is_computed_on_demand_is_no_change() -> None:
             return self._cached
 
     value = Lazy()
-    before = list(mutations._contents(value))
+    before = list(mutations._nested_containers(value))
     assert value.doubled == 2
-    mutations._check("p", "c", ["d"])(before)
+    mutations._mutation_check("p", "c", ["d"])(before)
