@@ -24,7 +24,7 @@ from typing import TypeAlias
 from logstate.contracts.processing import IdleTime, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 
-#: the latest time, of those up to a limit, at which something is due that was not emitted yet
+#: a time up to a limit at which something is due that was not emitted yet; None: there is none
 LastDue: TypeAlias = "Callable[[int], int | None]"
 #: emits everything that is due at a stream time
 EmitDue: TypeAlias = "Callable[[int], None]"
@@ -96,10 +96,9 @@ class IdleClock:
         observed = self._observed
         if observed.time != self._ticked.time:
             self._advance(min(self._base + self._idle_ms, TIMESTAMP_MAX))
-        if self._last_due is not None:
-            due = self._last_due(self._limit(idle))
-            if due is not None:
-                self._advance(max(due, observed.time))
+        last_due, limit = self._last_due, self._limit(idle)
+        while last_due is not None and (due := last_due(limit)) is not None:
+            self._advance(max(due, observed.time))
 
     def _advance(self, time: int) -> None:
         self._observed.time = self._ticked.time = self._left_at = time
@@ -123,6 +122,16 @@ class IdleClock:
         return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
 
 
+def observed_cell(task: TaskContext, name: str) -> TimeCell:
+    """Return the stream time of an operator whose clock has this name."""
+    return task.time_cell(f"observed:{name}")
+
+
+def ticked_cell(task: TaskContext, name: str) -> TimeCell:
+    """Return where its last advance without a record ended."""
+    return task.time_cell(f"idle:{name}")
+
+
 def advance_when_idle(
     task: TaskContext,
     name: str,
@@ -135,6 +144,6 @@ def advance_when_idle(
 ) -> None:
     """Register the clock of an operator with the option; ``name`` is that of its clock."""
     if idle_ms is not None:
-        ticked = task.time_cell(f"idle:{name}")
+        ticked = ticked_cell(task, name)
         clock = IdleClock(observed, ticked, idle_ms, last_due, emit, look_interval_ms)
         task.when_idle(name, clock)

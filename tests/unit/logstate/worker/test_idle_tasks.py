@@ -11,7 +11,7 @@ import pytest
 from logstate.contracts.clients import Step, TransactionalProducer
 from logstate.contracts.errors import RetriableError
 from logstate.testing import FakeCluster
-from logstate.topology import StreamsBuilder, TumblingWindows
+from logstate.topology import StreamsBuilder, TumblingWindows, until_window_closes
 from tests.unit.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send
 
 IDLE_MS = 500
@@ -230,6 +230,37 @@ def test_an_open_transaction_above_keeps_a_task_open() -> None:
     idle(rig, 5_000)
     assert results(rig) == []
     producer.abort()
+    idle(rig, 2 * IDLE_MS + 1_200)
+    assert results(rig) == ["a"]
+
+
+def test_a_tick_comes_after_the_updates_that_wait_for_the_commit() -> None:
+    def suppressed(builder: StreamsBuilder) -> None:
+        windows = TumblingWindows(
+            size=timedelta(milliseconds=10), close_on_idle=timedelta(milliseconds=100)
+        )
+        groups = builder.stream("in", key=str, value=str).group_by_key().windowed_by(windows)
+        counts = groups.count(store="n", emit="commit")
+        final = counts.suppress(until_window_closes(), name="final")
+        final.to_stream(lambda w, _: w.key, key=str).map_values(str, value=str).to("out")
+
+    rig = running(declare=suppressed, commit_interval_ms=1_000)
+    send(rig.cluster, "a")
+    rig.turn(4)
+    rig.clock.advance(1_000)
+    rig.turn(1)  # the commit sends the first update to the buffer
+    send(rig.cluster, "a")
+    rig.turn(2)
+    idle(rig, 5_000)
+    assert outputs(rig.cluster) == [("a", "2")]
+
+
+def test_an_aborted_transaction_above_does_not_keep_a_task_open() -> None:
+    rig = running(declare=repartitioned)
+    send(rig.cluster, "a")
+    rig.turn(10)
+    idle(rig, 2 * rig.config.commit_interval_ms)
+    open_transaction(rig.cluster, 0).abort()
     idle(rig, 2 * IDLE_MS + 1_200)
     assert results(rig) == ["a"]
 
