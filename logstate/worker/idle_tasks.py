@@ -91,8 +91,9 @@ class IdleTasks:
         time = None if above is None else owned.idle.time(now)
         if time is None or owned.task.awaits_commit:
             return False
-        wants_first = bool(above) and owned.idle.wants_ends_above(now)
-        return wants_first or owned.task.idle_ticks.is_due(time)
+        if above and not owned.idle.knows_ends_above:
+            return owned.idle.may_ask_above(now)
+        return owned.task.idle_ticks.is_due(time)
 
     def _ends(self) -> Steps[Answer]:
         """Ask the brokers, for the committed offsets first."""

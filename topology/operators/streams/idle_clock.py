@@ -43,6 +43,7 @@ class IdleClock:
         "_base",
         "_began_ms",
         "_emit",
+        "_has_due",
         "_idle_ms",
         "_last_due",
         "_left_at",
@@ -70,6 +71,8 @@ class IdleClock:
         self._emit = emit
         self._look_interval_ms = look_interval_ms
         self._looked_ms = _NEVER_LOOKED
+        #: whether the last search found something
+        self._has_due = False
         #: the idle period, and since when this operator has had no record in it
         self._since_ms: float | None = None
         self._began_ms = 0.0
@@ -77,16 +80,21 @@ class IdleClock:
         self._base = self._left_at = -1
 
     def is_due(self, idle: IdleTime) -> bool:
-        """Whether there is something to do; searches the store at most once per interval."""
+        """Whether there is something to do; searches the store at most once per interval.
+
+        What a search has found remains due until the tick.
+        """
         self._follow(idle)
         if not self._is_idle(idle):
             return False
         if self._observed.time != self._ticked.time:
             return True
-        if self._last_due is None or idle.now_ms < self._looked_ms + self._look_interval_ms:
+        if self._last_due is None:
             return False
-        self._looked_ms = idle.now_ms
-        return self._last_due(self._limit(idle)) is not None
+        if not self._has_due and idle.now_ms >= self._looked_ms + self._look_interval_ms:
+            self._looked_ms = idle.now_ms
+            self._has_due = self._last_due(self._limit(idle)) is not None
+        return self._has_due
 
     def tick(self, idle: IdleTime) -> None:
         """Advance stream time as far as it is due, and emit what that closes."""
@@ -96,6 +104,7 @@ class IdleClock:
         observed = self._observed
         if observed.time != self._ticked.time:
             self._advance(min(self._base + self._idle_ms, TIMESTAMP_MAX))
+        self._has_due = False
         last_due, limit = self._last_due, self._limit(idle)
         while last_due is not None and (due := last_due(limit)) is not None:
             self._advance(max(due, observed.time))
@@ -114,6 +123,7 @@ class IdleClock:
             self._since_ms = idle.since_ms
             self._base = self._left_at = observed
             self._looked_ms = _NEVER_LOOKED
+            self._has_due = False
 
     def _is_idle(self, idle: IdleTime) -> bool:
         return self._observed.time >= 0 and idle.now_ms - self._began_ms >= self._idle_ms

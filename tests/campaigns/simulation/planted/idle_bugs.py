@@ -5,6 +5,7 @@ from __future__ import annotations
 from logstate.task.idle_inputs import IdleInputs
 from logstate.task.task_input import TaskInput
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock
+from logstate.topology.operators.streams.idle_clock import IdleClock
 from logstate.worker.idle_tasks import IdleTasks
 from tests.campaigns.simulation.idle_windows import IdleWindows
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
@@ -41,3 +42,11 @@ def a_new_process_emits_final_results_again(patch: Patch) -> None:
 def control_records_are_not_committed(patch: Patch) -> None:
     """The offset after the last control record is not committed: those below wait for ever."""
     edit(patch, TaskInput, "commit_positions", "self.has_uncommitted_input = True", "pass")
+
+
+@scenario_bug(IdleWindows.of)
+def what_is_due_is_forgotten_before_the_tick(patch: Patch) -> None:
+    """After the brokers have confirmed that the inputs are idle, nothing is due any more."""
+    old = "return self._has_due"
+    new = "found, self._has_due = self._has_due, False\n    return found"
+    edit(patch, IdleClock, "is_due", old, new)

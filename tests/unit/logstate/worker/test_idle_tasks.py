@@ -29,13 +29,14 @@ def finals(stream: Any, windows: TumblingWindows = WINDOWS) -> None:
     counts.to_stream(lambda w, _: w.key, key=str).map_values(str, value=str).to("out")
 
 
-def windowed(builder: StreamsBuilder) -> None:
-    finals(builder.stream("in", key=str, value=str))
+def windowed(builder: StreamsBuilder, windows: TumblingWindows = WINDOWS) -> None:
+    finals(builder.stream("in", key=str, value=str), windows)
 
 
-def repartitioned(builder: StreamsBuilder) -> None:
+def repartitioned(builder: StreamsBuilder, windows: TumblingWindows = WINDOWS) -> None:
     stream = builder.stream("in", key=str, value=str)
-    finals(stream.select_key(lambda _, value: value, key=str).repartition(name="r"))
+    stream = stream.select_key(lambda _, value: value, key=str).repartition(name="r")
+    finals(stream, windows)
 
 
 def running(
@@ -78,6 +79,22 @@ def test_windows_close_within_the_idle_time_and_two_commits() -> None:
     assert results(rig) == [*"abcdefghijkl"]
     idle(rig, 10_000)
     assert len(results(rig)) == 12
+
+
+@pytest.mark.parametrize("declare", [windowed, repartitioned])
+def test_a_window_longer_than_the_idle_time_closes_when_it_has_passed(
+    declare: Callable[..., None],
+) -> None:
+    windows = TumblingWindows(
+        size=timedelta(seconds=5), close_on_idle=timedelta(milliseconds=IDLE_MS)
+    )
+    rig = running(declare=lambda builder: declare(builder, windows))
+    send(rig.cluster, *"abc")
+    rig.turn(4)
+    idle(rig, 4_800)
+    assert results(rig) == []
+    idle(rig, 3_000 + 2 * rig.config.commit_interval_ms)
+    assert results(rig) == [*"abc"]
 
 
 def test_without_the_option_no_request_is_sent() -> None:
@@ -202,6 +219,18 @@ def test_behind_a_repartition_topic_windows_close_when_all_tasks_above_are_idle(
     assert len(results(rig)) < 12
     idle(rig, 1_000)
     assert results(rig) == [*"abcdefghijkl"]
+
+
+def test_while_tasks_above_are_busy_there_are_few_requests() -> None:
+    rig = running(declare=repartitioned)
+    send(rig.cluster, "a")
+    rig.turn(10)
+    open_transaction(rig.cluster, 0)
+    idle(rig, IDLE_MS)
+    steps = len(rig.steps)
+    idle(rig, 10_000)
+    assert 10 <= rig.steps[steps:].count("committed_so_far") <= 40
+    assert results(rig) == []
 
 
 def test_records_above_that_do_not_reach_a_task_keep_it_open() -> None:
