@@ -32,6 +32,7 @@ from typing import Any, Literal
 
 from logstate.contracts.errors import ProcessingError
 from logstate.contracts.processing import Contributors, TableProcess, TaskContext, TimeCell
+from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter, late_edge
@@ -149,9 +150,10 @@ class SuppressNode(TableNode):
                 return
             while buffer.min_timestamp <= time - wait:
                 emit_first()
+            closed = min(time + 1, TIMESTAMP_MAX)
             for of_windows, ticked in windows:
-                if of_windows.time <= time:
-                    of_windows.time = ticked.time = time + 1
+                if of_windows.time < closed:
+                    of_windows.time = ticked.time = closed
 
         # The name of its store: unlike that of a node it differs from those of all other clocks.
         clock = self.store.name

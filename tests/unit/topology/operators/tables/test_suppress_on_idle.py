@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.contracts.errors import TopologyError
+from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     HoppingWindows,
@@ -185,3 +186,23 @@ def test_a_buffer_with_the_name_of_a_store_has_its_own_clock() -> None:
         return counts(builder, "left", "finals", 30)
 
     assert sent(same_name, ms(30)) == ["a@0"]
+
+
+def test_windows_at_the_end_of_time_leave() -> None:
+    windows = TumblingWindows(size=ms(4), close_on_idle=ms(IDLE_MS))
+    with TopologyTestDriver(finals(windows)) as driver:
+        driver.pipe("in", "a", "v", timestamp=TIMESTAMP_MAX - 11)
+        driver.advance_wall_clock(IDLE_MS)
+        assert [n for _, n in driver.read("out", value=int)] == [1]
+        driver.crash(loses_disk=True)
+        driver.pipe("in", "a", "late", timestamp=TIMESTAMP_MAX - 11)
+        assert driver.read("late", value=str) == [("a", "late")]
+
+
+def test_a_row_at_the_end_of_time_leaves_at_once_without_a_limit() -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", key=str, value=int, store="prices")
+    prices.suppress(until_time_limit(ms(0)), name="now").to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("prices", "tea", 3, timestamp=TIMESTAMP_MAX)
+        assert driver.read("out", value=int) == [("tea", 3)]
