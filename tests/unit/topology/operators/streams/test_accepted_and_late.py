@@ -196,6 +196,64 @@ def test_accepted_and_late_are_the_input_of_versioned_tables(
         assert all(one.reason != "expired" for one in driver.dropped if one.count)
 
 
+@given(records=RECORDS, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
+def test_forwarded_duplicate_and_late_are_the_input_of_a_deduplication(
+    records: list[Input], commit_every: int, crash_at: int
+) -> None:
+    interval, stream_time = 5, -1
+    late: list[Any] = []
+    forwarded: list[Input] = []
+    duplicates = 0
+    for key, value, time in records:
+        stream_time = max(stream_time, time)
+        if time < stream_time - interval:
+            late.append((value, None, None, stream_time - interval - time))
+        elif any(key == k and abs(time - t) <= interval for k, _, t in forwarded):
+            duplicates += 1
+        else:
+            forwarded.append((key, value, time))
+
+    def declare(builder: StreamsBuilder, name: str | None) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stream.deduplicate_by_key(ms(interval), store="seen", late=name).to("out")
+
+    with driver_of(declare, commit_every=commit_every) as driver:
+        pipe_and_crash(driver, [("in", *record) for record in records], crash_at)
+        assert missed(late_of(driver)) == late
+        assert driver.read_with_timestamps("out", value=str) == forwarded
+        assert driver.dropped_total == duplicates
+
+
+@given(records=RECORDS, grace=GRACES, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
+def test_accepted_and_late_are_the_input_of_a_table_join_with_grace(
+    records: list[Input], grace: int, commit_every: int, crash_at: int
+) -> None:
+    stream_time = -1
+    late: list[Any] = []
+    accepted: list[str] = []
+    for _, value, time in records:
+        if time < stream_time - grace:
+            late.append((value, None, None, stream_time - grace - time))
+        else:
+            stream_time = max(stream_time, time)
+            accepted.append(value)
+
+    def declare(builder: StreamsBuilder, name: str | None) -> None:
+        rows = Materialized("rates", history=ms(100))
+        table = builder.table("rates", key=str, value=str, store=rows)
+        stream = builder.stream("in", key=str, value=str)
+        joined = stream.left_join(table, lambda one, _: one, grace=ms(grace), name="j", late=name)
+        joined.to("out", value=str)
+
+    with driver_of(declare, commit_every=commit_every) as driver:
+        pipe_and_crash(driver, [("in", *record) for record in records], crash_at)
+        driver.pipe("in", "end", "end", timestamp=1_000)
+        driver.pipe("in", "end", "end", timestamp=2_000)
+        assert missed(late_of(driver)) == late
+        joined = sorted(value for _, value in driver.read("out", value=str) if value != "end")
+        assert joined == sorted(accepted)
+
+
 Sided = tuple[bool, str, int, str]
 
 
