@@ -42,7 +42,8 @@ _VERSION = struct.Struct(">q")
 _VERSION_ROW = b"v"
 _ROW = b"k"
 _ROWS_END = b"l"
-_NO_TIME = 2**63 - 1
+#: later than every time
+_NO_TIME = 2**63
 _FORMAT: tuple[str, bytes | None] = ("v", b"\x03")
 
 
@@ -97,7 +98,7 @@ class SuppressBuffer(Generic[K, V]):
 
     @property
     def min_timestamp(self) -> int:
-        """The earliest buffer time; 2**63 - 1 where nothing waits."""
+        """The earliest buffer time; 2**63 where nothing waits."""
         self._rebuild_order()
         return self._heap[0][0] if self._heap else _NO_TIME
 

@@ -33,6 +33,7 @@ from logstate.changelog.stores.versioned_reads import (
     valid_from_of,
     versioned_segment_interval_ms,
 )
+from logstate.contracts.drops import Drop
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of
 from logstate.contracts.stores import StoreSpec, VersionedRecord
@@ -81,11 +82,12 @@ class TaskVersionedStore(VersionedReads[K, V]):
         """The same rows as a query reads them."""
         return VersionedReads(self._spec, self.codec, self._rows, self.segments.cell)
 
-    def put(self, key: K, value: V | None, timestamp: int) -> int:
+    def put(self, key: K, value: V | None, timestamp: int, too_old: Drop | None = None) -> int:
         """Write the version that starts at ``timestamp``; None is a deletion.
 
         Returns when the version ends: the start of the next one, or ``VALID_TO_UNDEFINED`` for the
-        newest; ``NOT_PUT`` for a timestamp before the history, which is dropped and counted.
+        newest; ``NOT_PUT`` for a timestamp before the history, which is dropped and counted, or
+        given to ``too_old`` instead.
         Raises TypeError or ValueError for a timestamp that no record of its changelog can have.
         """
         if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
@@ -98,7 +100,7 @@ class TaskVersionedStore(VersionedReads[K, V]):
             data = None if value is None else self.codec.encode_value(value)
         except Exception as error:  # noqa: BLE001
             raise value_serialization_error(self.name, error) from error.__cause__
-        return self._put(raw, data, timestamp)
+        return self._put(raw, data, timestamp, too_old)
 
     def latest_bytes(self, key: K) -> bytes | None:
         """The bytes of the latest version's value; None where that is a deletion, or none is."""
@@ -130,7 +132,9 @@ class TaskVersionedStore(VersionedReads[K, V]):
         own = self.segments.cell
         own.time = max(own.time, restored.cell.time)
 
-    def _put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
+    def _put(
+        self, key: bytes, value: bytes | None, timestamp: int, too_old: Drop | None = None
+    ) -> int:
         segments = self.segments
         valid_to = NOT_PUT
         if segments.reaches(timestamp):
@@ -138,7 +142,8 @@ class TaskVersionedStore(VersionedReads[K, V]):
                 segments.advance(timestamp, self._rows)
             valid_to = _Versions(self._rows, segments, key).put(value, timestamp)
         if valid_to == NOT_PUT:
-            self._drop(max(0, segments.cell.time - segments.retention_ms - timestamp))
+            drop = self._drop if too_old is None else too_old
+            drop(max(0, segments.cell.time - segments.retention_ms - timestamp))
         if valid_to != NOT_PUT or self._writes.logs_every_write:
             self._log(key, value, timestamp)
         return valid_to

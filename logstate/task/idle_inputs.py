@@ -19,7 +19,7 @@ from logstate.contracts.processing import IdleTime
 from logstate.contracts.records import TopicPartition
 
 #: between two requests while the tasks above are not idle
-_ASK_AGAIN_MS = 1_000.0
+_ASK_AGAIN_MS = 250.0
 _NEVER_ASKED = float("-inf")
 
 
@@ -54,10 +54,14 @@ class IdleInputs:
         """Return for how long the task seems to be idle; None: it is not."""
         return None if self._since_ms is None else IdleTime(self._since_ms, now_ms)
 
-    def wants_ends_above(self, now_ms: float) -> bool:
-        """Whether a task with topics above must ask for their ends: the time counts from then."""
-        is_first = self._since_ms is not None and self._ends_above is None
-        return is_first and now_ms >= self._asked_ms + _ASK_AGAIN_MS
+    @property
+    def knows_ends_above(self) -> bool:
+        """Whether the topics above were found idle: the time of the task counts from then."""
+        return self._ends_above is not None
+
+    def may_ask_above(self, now_ms: float) -> bool:
+        """Whether to ask for the ends of the topics above again while they are not idle."""
+        return now_ms >= self._asked_ms + _ASK_AGAIN_MS
 
     def confirmed(
         self,

@@ -62,6 +62,11 @@ class TaskInput(TaskProgress):
             return None
         return {partition: queue.position for partition, queue in self.queues.items()}
 
+    @property
+    def awaits_commit(self) -> bool:
+        """Whether operators may have results buffered for the commit: a tick comes after these."""
+        return self.has_uncommitted_input and bool(self.commit_buffered)
+
     def commit_positions(self, positions: Mapping[TopicPartition, int]) -> None:
         """Request a commit if control records were read since the last one."""
         if any(self.consumed.get(tp) != position for tp, position in positions.items()):

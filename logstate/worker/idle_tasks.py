@@ -89,10 +89,11 @@ class IdleTasks:
     def _is_to_be_asked(self, owned: OwnedTask, now: float) -> bool:
         above = self._inputs_above.get(owned.task_id.sub_topology)
         time = None if above is None else owned.idle.time(now)
-        if time is None:
+        if time is None or owned.task.awaits_commit:
             return False
-        wants_first = bool(above) and owned.idle.wants_ends_above(now)
-        return wants_first or owned.task.idle_ticks.is_due(time)
+        if above and not owned.idle.knows_ends_above:
+            return owned.idle.may_ask_above(now)
+        return owned.task.idle_ticks.is_due(time)
 
     def _ends(self) -> Steps[Answer]:
         """Ask the brokers, for the committed offsets first."""
@@ -114,7 +115,7 @@ class IdleTasks:
         ends, committed = answer
         above = self._inputs_above[owned.task_id.sub_topology]
         idle = owned.idle.confirmed(self._asked_ms, ends, committed, above)
-        if idle is not None and owned.task.idle_ticks.is_due(idle):
+        if idle is not None and not owned.task.awaits_commit and owned.task.idle_ticks.is_due(idle):
             owned.task.tick(idle)
 
     def _inputs_of(self, subs: Iterable[SubTopology]) -> frozenset[TopicPartition]:

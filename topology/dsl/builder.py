@@ -16,7 +16,7 @@ from logstate.topology.declaring.late_binding import refuse_late_binding
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.dsl.flow import GlobalKTable, InternalStreamsBuilder, K, V
 from logstate.topology.dsl.handles import KStream, KTable
-from logstate.topology.dsl.late_streams import taken_late_stream
+from logstate.topology.dsl.late_streams import add_late_changes, taken_late_stream
 from logstate.topology.dsl.materialized import Materialized, materialized
 from logstate.topology.dsl.topic_declarations import (
     OffsetReset,
@@ -57,6 +57,7 @@ class TableOptions(StreamOptions, total=False):
     """Options of a table."""
 
     store: str | Materialized | None
+    late: str | None
 
 
 class StreamsBuilder(InternalStreamsBuilder):
@@ -290,6 +291,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         name: str | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: OffsetReset | None = None,
+        late: str | None = None,
     ) -> KTable[Any, Any]:
         """Read a topic as a table: the latest value per key.
 
@@ -306,7 +308,8 @@ class StreamsBuilder(InternalStreamsBuilder):
             Null key: dropped and counted.
             Null value: deletes the row and is forwarded as a tombstone.
             Late records: overwrite newer rows. Only a versioned store (``history=``) orders them by
-                time, and marks them for operators below as not the latest (KIP-914).
+                time, and marks them for operators below as not the latest (KIP-914); older than
+                its history they are dropped and counted, or emitted with ``late``.
             Order: that of each partition.
             Repartition: none. A join by key needs a co-partitioned table.
             Store: the one named ``store``, else none. It is needed as soon as anything below reads
@@ -326,13 +329,15 @@ class StreamsBuilder(InternalStreamsBuilder):
                 in ms; see ``logstate.topology.processor.timestamp_extractors``.
             offset_reset: where to start without a committed offset: "earliest", "latest", "none"
                 (stop with an error), or a timedelta back from now. The application's if not given.
+            late: name of the stream of records that are older than the history of the store; see
+                :meth:`late`. For a versioned store only.
 
         Returns:
             The table.
 
         Raises:
-            TopologyError: no value serde, or an unknown ``offset_reset``; at ``build()``: the topic
-                has another reader.
+            TopologyError: no value serde, an unknown ``offset_reset``, or ``late`` without a
+                history; at ``build()``: the topic has another reader.
 
         Source: Kafka Streams' ``StreamsBuilder.table``; versioned: KIP-914.
         """
@@ -346,7 +351,7 @@ class StreamsBuilder(InternalStreamsBuilder):
         node = TableSourceNode(node_name, store=spec)
         logical = TableSourceLogicalNode(source, node, output_versioned=node.is_versioned())
         self.graph.add(self.graph.root, logical)
-        return KTable(
+        table: KTable[Any, Any] = KTable(
             self,
             node_name,
             logical,
@@ -355,6 +360,8 @@ class StreamsBuilder(InternalStreamsBuilder):
             source.value,
             node,
         )
+        add_late_changes(late, table)
+        return table
 
     @overload
     def global_table(

@@ -74,10 +74,11 @@ class GroupedFlow(Flow[K, V]):
     ) -> StreamAggregation:
         store = aggregate_store(what, windows, self, options, fold)
         late = options.get("late")
-        if late is not None and windows is None:
+        if late is not None and windows is None and not store.is_versioned:
             raise declaration_error(
-                f"{what} has late={late!r}, but without windows no record is late. Leave it out, or"
-                " aggregate in windows: windowed_by(...)."
+                f"{what} has late={late!r}, but without windows no record is late. Leave it out,"
+                " aggregate in windows: windowed_by(...), or in a store whose history a record can"
+                " be too old for: Materialized(..., history=timedelta(...))."
             )
         emit = options.get("emit", "update")
         return StreamAggregation(windows, store, emit, self.builder.window_emit_interval_ms)

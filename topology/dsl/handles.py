@@ -57,8 +57,9 @@ from logstate.topology.dsl.grouped_flow import (
     aggregated,
     cogrouped,
 )
+from logstate.topology.dsl.late_streams import add_late_changes
 from logstate.topology.dsl.materialized import AnyWindows, Materialized
-from logstate.topology.dsl.stream_flow import Also, StreamFlow
+from logstate.topology.dsl.stream_flow import Also, StreamFlow, StreamTableOptions
 from logstate.topology.dsl.stream_joins import join_stream
 from logstate.topology.dsl.stream_stream_join import StreamJoinOptions
 from logstate.topology.dsl.stream_table_join import GlobalTableJoinOptions, StreamTableJoinOptions
@@ -1192,14 +1193,7 @@ class KStream(StreamFlow[K, V]):
         """
         self._write(topic, key, value, partitioner, name, also)
 
-    def to_table(
-        self,
-        *,
-        store: str | Materialized | None = None,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KTable[K, V]:
+    def to_table(self, **options: Unpack[StreamTableOptions]) -> KTable[K, V]:
         """Read the stream as a table's changelog: each value replaces the one before it.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver
@@ -1215,23 +1209,24 @@ class KStream(StreamFlow[K, V]):
             Null key: dropped and counted.
             Null value: deletes the row and is forwarded as a tombstone.
             Late records: overwrite newer rows, as they come. Only a versioned store (``history=``)
-                puts them where they belong.
+                puts them where they belong; older than its history they are dropped and counted, or
+                emitted with ``late``.
             Repartition: if an operator above may have changed keys; the topic is named after
                 ``name``.
             Store: the one named ``store``, else none. Without one nothing below can read rows.
 
         Args:
-            store: name or :class:`Materialized` of the table's store.
-            key: serde of the keys; that of the stream if not given.
-            value: likewise of the values.
-            name: the operator's name; needed if there is a repartition topic.
+            options: ``store``, a name or :class:`Materialized` of the table's store; ``key`` and
+                ``value``, the serdes of the rows, those of the stream if not given; ``name``,
+                needed if there is a repartition topic; ``late``, the name of the stream of records
+                that are older than the history of a versioned store (``StreamsBuilder.late``).
 
         Raises:
-            TopologyError: a serde or a name is needed and missing.
+            TopologyError: a serde or a name is needed and missing, or ``late`` without a history.
 
         Source: Kafka Streams' ``KStream.toTable`` (KIP-523).
         """
-        return KTable._of(self._as_table(store, key, value, name))
+        return KTable._of(add_late_changes(options.get("late"), self._as_table(options)))
 
     def repartition(
         self,
@@ -1465,8 +1460,9 @@ class CountAndReduce(ABC, Generic[G, V]):
             Null value: dropped and counted as dropped, without windows and by sliding ones. Other
                 windows count it: Kafka Streams' documentation says otherwise, its code and results
                 do not.
-            Late records: counted; without windows no record is late. Records of closed windows are
-                dropped and counted as dropped: for when they close see
+            Late records: counted; without windows no record is late, unless the store is versioned
+                and the record older than its history. Those and records of closed windows are
+                dropped and counted as dropped: for when windows close see
                 :class:`TimeWindowedKStream` and :class:`SessionWindowedKStream`.
             Order: one update per record, in their order, whether the result changed or not; those
                 of several windows as said at their class. With ``emit="commit"`` the last per key
@@ -1486,7 +1482,7 @@ class CountAndReduce(ABC, Generic[G, V]):
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
-                ``StreamsBuilder.late``. For windows only.
+                ``StreamsBuilder.late``. For windows and versioned stores only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1540,7 +1536,7 @@ class CountAndReduce(ABC, Generic[G, V]):
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
-                ``StreamsBuilder.late``. For windows only.
+                ``StreamsBuilder.late``. For windows and versioned stores only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -1625,7 +1621,7 @@ class CountAndReduce(ABC, Generic[G, V]):
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
-                ``StreamsBuilder.late``. For windows only.
+                ``StreamsBuilder.late``. For windows and versioned stores only.
             aggregates: the aggregates by the names of their fields.
 
         Returns:
@@ -1709,7 +1705,7 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
-                ``StreamsBuilder.late``. For windows only.
+                ``StreamsBuilder.late``. For windows and versioned stores only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.
@@ -2001,7 +1997,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
                 commit; "close" one final result per window, see the windowed stream's class.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
-                ``StreamsBuilder.late``. For windows only.
+                ``StreamsBuilder.late``. For windows and versioned stores only.
 
         Returns:
             The table of aggregates; its keys are ``Windowed`` if the stream is.

@@ -11,9 +11,14 @@ from logstate.serdes.built_in import type_of
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
-from logstate.topology.dsl.flow import Flow, InternalStreamsBuilder, LateStream
+from logstate.topology.dsl.flow import Flow, InternalStreamsBuilder, K, LateStream, V
 from logstate.topology.dsl.stream_flow import StreamFlow
-from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
+from logstate.topology.dsl.table_flow import TableFlow
+from logstate.topology.graph.logical import (
+    LogicalNode,
+    ProcessorLogicalNode,
+    TableSourceLogicalNode,
+)
 from logstate.topology.operators.streams.late_records import LateRecordsNode
 
 
@@ -41,14 +46,28 @@ def add_late_stream(
             f"Two operators have late={name!r}; the other one is declared at {first}. Give each"
             " its own stream, and merge() the streams if you want one."
         )
-    logical = ProcessorLogicalNode(LateRecordsNode(name), ends_windows=True)
+    logical = ProcessorLogicalNode(LateRecordsNode(name), ends_windows=True, output_versioned=False)
     for operator in operators:
-        assert isinstance(operator, ProcessorLogicalNode)
+        assert isinstance(operator, ProcessorLogicalNode | TableSourceLogicalNode)
         operator.node.late = name
     builder.graph.add(operators, logical)
     builder.late_streams[name] = LateStream(
         logical, source_names, key or records.key, value or records.value
     )
+
+
+def add_late_changes(name: str | None, table: TableFlow[K, V]) -> TableFlow[K, V]:
+    """Let a table that is read from a topic or a stream emit what is older than its history."""
+    if name is None:
+        return table
+    if not table.node.is_versioned():
+        raise declaration_error(
+            f"A table has late={name!r}, but its store keeps no history: it applies every record as"
+            " it comes, and none is late. Leave it out, or give the store a history:"
+            " store=Materialized(..., history=timedelta(...))."
+        )
+    add_late_stream(name, [table.logical], table, table.source_names)
+    return table
 
 
 def taken_late_stream(

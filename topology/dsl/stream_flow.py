@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypedDict
 
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import PARTITIONS_MAX, check_count, check_kind
+from logstate.topology.declaring.argument_checks import (
+    PARTITIONS_MAX,
+    check_count,
+    check_kind,
+    check_options,
+)
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
@@ -33,6 +38,16 @@ from logstate.topology.processor.processor_stores import Stores
 
 #: further streams above one node
 Also: TypeAlias = "StreamFlow[Any, Any] | Sequence[StreamFlow[Any, Any]]"
+
+
+class StreamTableOptions(TypedDict, total=False):
+    """Options of a table of a stream: its store, serdes of the rows, name, late stream."""
+
+    store: str | Materialized | None
+    key: Any
+    value: Any
+    name: str | None
+    late: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,13 +247,13 @@ class StreamFlow(Flow[K, V]):
         )
         self.builder.graph.add([parent.logical for parent in parents], SinkLogicalNode(sink))
 
-    def _as_table(
-        self, store: str | Materialized | None, key: Any, value: Any, name: str | None
-    ) -> TableFlow[K, V]:
+    def _as_table(self, given: StreamTableOptions) -> TableFlow[K, V]:
         """The table that has this stream as its changelog."""
+        check_options(dict(given), StreamTableOptions, "to_table")
+        key, value, name = given.get("key"), given.get("value"), given.get("name")
         graph = self.builder.graph
         node_name = graph.names.named(name, "KSTREAM-TOTABLE-")
-        options = materialized(store)
+        options = materialized(given.get("store"))
         if options is None:
             graph.new_store_name("KSTREAM-TOTABLE-")
         use = f"table {node_name!r}"

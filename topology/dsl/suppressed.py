@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
@@ -11,6 +11,12 @@ from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.graph.logical import LogicalNode
+from logstate.topology.graph.nodes import TableNode
+from logstate.topology.operators.aggregates.cogroup_merge import CogroupMergeNode
+from logstate.topology.operators.aggregates.fold import FoldNode
+from logstate.topology.operators.joins.table_join import TableJoinMergeNode
+from logstate.topology.operators.tables.derived_tables import DerivedNode
+from logstate.topology.operators.tables.suppress import SuppressNode
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Suppressed:
     #: final results may never be sent early; others may
     when_full: Literal["shut_down", "emit_early"] = "shut_down"
     changelog_config: Mapping[str, str] = field(default_factory=dict)
+    #: of a time limit; windows have their own
+    close_on_idle_ms: int | None = None
 
 
 def until_window_closes(
@@ -60,6 +68,7 @@ def until_window_closes(
     before does not: no updates, no tombstones. A full buffer stops the application, because sending
     early would break the promise. ``emit="close"`` of the aggregation needs no buffer, but loses
     what its store expires before a look; nothing is lost here, however far event time jumps.
+    Windows with ``close_on_idle`` leave the buffer, too, when the inputs are idle.
 
     Args:
         max_records: how many windows may wait; any number if not given.
@@ -98,6 +107,7 @@ def until_time_limit(
     shut_down_when_full: bool = False,
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
+    close_on_idle: timedelta | None = None,
 ) -> Suppressed:
     """Send at most one update per key and ``limit`` of event time.
 
@@ -120,6 +130,8 @@ def until_time_limit(
     Args: as for :func:`until_window_closes`, and
         limit: how long updates are collected, in event time.
         shut_down_when_full: never send early. It needs a maximum.
+        close_on_idle: send what waits without a later record once the inputs of the task have been
+            idle for this long, at least 1 ms; None: it waits for a later record.
 
     Raises:
         TopologyError: the limit is not a timedelta in whole milliseconds, or negative; a maximum
@@ -145,6 +157,9 @@ def until_time_limit(
         logged,
         when_full="shut_down" if shut_down_when_full else "emit_early",
         changelog_config=_config(changelog_config, logged=logged),
+        close_on_idle_ms=None
+        if close_on_idle is None
+        else duration_ms(close_on_idle, "close_on_idle of suppress", at_least=1),
     )
 
 
@@ -169,3 +184,29 @@ def window_grace_ms(node: LogicalNode) -> int:
             " in windows first."
         )
     return max(window_grace_ms(parent) for parent in node.parents)
+
+
+def closing_on_idle(table: TableNode) -> list[FoldNode]:
+    """Return the windowed aggregations of which a table is computed, if all close on idle inputs.
+
+    None are found beyond a topic: they run in another task.
+    """
+    origins = [*_origins(table)]
+    found = [one for one in origins if isinstance(one, FoldNode)]
+    closes = len(found) == len(origins) and all(one.close_on_idle_ms for one in found)
+    return found if closes else []
+
+
+def _origins(table: TableNode) -> Iterator[TableNode]:
+    """The tables of the same task that are not computed from other tables."""
+    if isinstance(table, CogroupMergeNode):
+        parents = table.parents
+    elif isinstance(table, TableJoinMergeNode):
+        parents = table.left.this, table.right.this
+    elif isinstance(table, DerivedNode | SuppressNode):
+        parents = (table.parent,)
+    else:
+        parents = ()
+        yield table
+    for parent in parents:
+        yield from _origins(parent)

@@ -20,8 +20,10 @@ from logstate.topology.dsl.materialized import (
     key_value_spec,
     materialized,
 )
-from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
+from logstate.topology.dsl.suppressed import Suppressed, closing_on_idle, window_grace_ms
 from logstate.topology.graph.nodes import TableNode
+from logstate.topology.operators.aggregates.emit_on_close import clock_name
+from logstate.topology.operators.aggregates.fold import FoldNode
 from logstate.topology.operators.tables.derived_tables import TableFilterNode
 from logstate.topology.operators.tables.suppress import SuppressNode
 
@@ -103,8 +105,11 @@ class TableFlow(Flow[K, V]):
         check_kind(condition, Suppressed, "suppress", choice, "It says what to wait for.")
         buffer = required_name(name, "suppress", "its buffer has a changelog topic", 'name="..."')
         wait_ms = condition.limit_ms
+        idle_ms, windowed = condition.close_on_idle_ms, list[FoldNode]()
         if wait_ms is None:
             wait_ms = window_grace_ms(self.logical)
+            windowed = closing_on_idle(self.node)
+            idle_ms = max((one.close_on_idle_ms or 0 for one in windowed), default=None)
         use = f"the buffer of suppress {buffer!r}"
         spec = StoreSpec(
             name=f"{buffer}-store",
@@ -125,6 +130,10 @@ class TableFlow(Flow[K, V]):
             max_records=condition.max_records,
             max_bytes=condition.max_bytes,
             when_full=condition.when_full,
+            idle_ms=idle_ms,
+            window_clocks=tuple(
+                clock_name(one.store.name, one.group_number, one.emit) for one in windowed
+            ),
         )
         logical = self._add(node, output_versioned=False)
         logical.refuses_versioned_input = True

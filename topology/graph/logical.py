@@ -147,17 +147,17 @@ class TableSourceLogicalNode(LogicalNode):
 
     name: str = field(init=False)
     source: SourceNode = field(kw_only=False)
-    table: TableNode = field(kw_only=False)
+    node: TableNode = field(kw_only=False)
     reuse_source_topic: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.name = self.table.name
+        self.name = self.node.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_source(self.source)
-        plan.add_processor(self.table, [self.source.name])
+        plan.add_processor(self.node, [self.source.name])
         if self.reuse_source_topic:
-            for spec in self.table.own_stores():
+            for spec in self.node.own_stores():
                 if spec.capacity is None:  # removals by capacity are in a changelog only
                     plan.reuse_topic(spec.name, self.source, keeps_headers=False)
 

@@ -18,8 +18,8 @@ asks for the time of the partition; ``cuts`` is ``table`` with so many schedules
 into the metadata of an offset, and with a store that forgets; ``histories`` is ``versions`` with
 prices that are deleted, and histories and segments so short that all of them expire; ``timers``
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
-the late records of windows, of sessions and of a join; ``collections`` has a list, a map, a set and
-a counter.
+the late records of windows, of sessions, of a join and of a table with a history; ``collections``
+has a list, a map, a set and a counter.
 """
 
 from __future__ import annotations
@@ -289,9 +289,10 @@ def _late_variant(
     joined = orders.join(
         prices, lambda order, price: f"{order}@{price}", windows=near, name="matches", late="apart"
     )
-    late = [
-        builder.late(name, key=str, value=str) for name in ("late-hops", "late-visits", "apart")
-    ]
+    newest = Materialized("newest", history=timedelta(milliseconds=4))
+    orders.to_table(store=newest, name="newest", late="old-orders")
+    names = ("late-hops", "late-visits", "apart", "old-orders")
+    late = [builder.late(name, key=str, value=str) for name in names]
     shown = [one.map_values(_shown_late, value=str) for one in late]
     shown[0].merge(*shown[1:], joined).to("enriched", key=str, value=str)
 

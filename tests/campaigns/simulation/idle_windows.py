@@ -39,7 +39,8 @@ def topology(*, in_memory: bool, is_patient: bool) -> Topology:
         grace=timedelta(milliseconds=grace_ms),
         close_on_idle=timedelta(milliseconds=idle_ms),
     )
-    builder = StreamsBuilder(in_memory_stores=in_memory, window_emit_interval=timedelta(0))
+    looks = timedelta(milliseconds=0 if is_patient else 2)
+    builder = StreamsBuilder(in_memory_stores=in_memory, window_emit_interval=looks)
     orders = builder.stream(flow.ORDERS, key=str, value=str)
     _count(builder, orders, windows, "windowed")
     regions = orders.select_key(flow.region_of, key=str)

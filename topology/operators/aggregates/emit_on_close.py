@@ -23,7 +23,11 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import late_edge
 from logstate.topology.operators.aggregates.fold import FoldNode
-from logstate.topology.operators.streams.idle_clock import LastDue, advance_when_idle
+from logstate.topology.operators.streams.idle_clock import (
+    LastDue,
+    advance_when_idle,
+    observed_cell,
+)
 
 #: windowed key, aggregate and timestamp
 Row: TypeAlias = "tuple[Any, Any, int]"
@@ -43,10 +47,11 @@ def stream_time_of(task: TaskContext, store: str, group_number: int, emit: Emit)
     Named after the store, which the user names, never after the operator, whose generated name
     would pass to another one when an operator is inserted before it.
     """
-    return task.time_cell(f"observed:{_clock_name(store, group_number, emit)}")
+    return observed_cell(task, clock_name(store, group_number, emit))
 
 
-def _clock_name(store: str, group_number: int, emit: Emit) -> str:
+def clock_name(store: str, group_number: int, emit: Emit) -> str:
+    """Return what the clocks of an aggregation node are named after."""
     is_shared = emit == "close" or group_number == 0
     return store if is_shared else f"{store}:{group_number}"
 
@@ -225,7 +230,7 @@ def close_when_idle(
     Windows close when stream time has passed their end by ``wait_ms``. Without an ``emission``
     nothing is emitted; later records are late.
     """
-    name = _clock_name(node.store.name, node.group_number, node.emit)
+    name = clock_name(node.store.name, node.group_number, node.emit)
     idle_ms = node.close_on_idle_ms
     if emission is None:
         advance_when_idle(task, name, observed, idle_ms)

@@ -19,7 +19,7 @@ from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
-from logstate.contracts.drops import null_dropper
+from logstate.contracts.drops import Drop, null_dropper
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Windowed
@@ -33,6 +33,7 @@ from logstate.topology.operators.aggregates.emit_on_commit import (
     hold_rows_until_commit,
 )
 from logstate.topology.operators.aggregates.initial_values import new_values
+from logstate.topology.operators.streams.late_records import expired_output
 from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
 from logstate.topology.operators.tables.to_stream import stream_below
 
@@ -84,8 +85,9 @@ if new is None:
     note_deletion()
 is_latest = write(key, new, newest, timestamp, headers)
 if is_latest is None:
-    return
+    {too_old}return
 """
+_EMIT_LATE = "emit_late(key, value, timestamp, headers)\n    "
 _ROW_BEFORE = """\
 updates.time_before = None if row is None else row[1]
 """
@@ -183,12 +185,14 @@ def make_fold(
     *,
     head: str,
     kind: Literal["key", "window", "windows"],
+    too_old: Drop | None = None,
     **names: Any,
 ) -> StreamProcess:
     """Generate the closure of a node: the lines of ``head``, which use ``names``, then the step.
 
     Without ``forward`` only the row is updated. By ``kind`` there is a row per key, or per key and
-    ``start``; for "windows" the head ends in a loop.
+    ``start``; for "windows" the head ends in a loop. ``too_old``: what a versioned store calls
+    instead of dropping a version, followed by ``emit_late`` of ``names``.
     """
     store = task.store(node.store.name)
     # An aggregator may change its argument, so the old value must be a separate copy.
@@ -206,7 +210,7 @@ def make_fold(
             is_live = "start >= newest_start.time + to_oldest"
             read = f"row_of_window((key, start)) if {is_live} else None"
     else:
-        names["read"], names["write"] = bind_rows(task, node.store)
+        names["read"], names["write"] = bind_rows(task, node.store, too_old)
         names["put"], read, start = store.put, "read(key)", ""
     folded = "(key, value, old)" if by_value is None else "(old, value)"
     step = _ROW.format(read=read, folded=f"aggregator{folded}")
@@ -215,7 +219,10 @@ def make_fold(
         step += _REPLACED.format(old=f"{read}[0]" if copies_old else "row[0]")
     elif copies_old:
         step += _COPIED_OLD.format(read=read)
-    step += _PUT_VERSION if node.is_versioned() else _PUT.format(start=start)
+    if node.is_versioned():
+        step += _PUT_VERSION.format(too_old="" if too_old is None else _EMIT_LATE)
+    else:
+        step += _PUT.format(start=start)
     step += _DELETED_AT if is_held else ""
     updates = node.rows_before(task)
     if updates is not None:
@@ -247,5 +254,8 @@ class AggregateNode(FoldNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         forward = self.commit_buffered(task, forward)
-        drop = null_dropper(task.dropper, self.name)
-        return make_fold(self, task, forward, head=_NULL_HEAD, kind="key", drop=drop)
+        names: dict[str, Any] = {"drop": null_dropper(task.dropper, self.name)}
+        too_old, emit_late = expired_output(self, children)
+        if emit_late is not None:
+            names["emit_late"] = emit_late
+        return make_fold(self, task, forward, head=_NULL_HEAD, kind="key", too_old=too_old, **names)

@@ -24,7 +24,7 @@ from typing import TypeAlias
 from logstate.contracts.processing import IdleTime, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 
-#: the latest time, of those up to a limit, at which something is due that was not emitted yet
+#: a time up to a limit at which something is due that was not emitted yet; None: there is none
 LastDue: TypeAlias = "Callable[[int], int | None]"
 #: emits everything that is due at a stream time
 EmitDue: TypeAlias = "Callable[[int], None]"
@@ -43,6 +43,7 @@ class IdleClock:
         "_base",
         "_began_ms",
         "_emit",
+        "_has_due",
         "_idle_ms",
         "_last_due",
         "_left_at",
@@ -70,6 +71,8 @@ class IdleClock:
         self._emit = emit
         self._look_interval_ms = look_interval_ms
         self._looked_ms = _NEVER_LOOKED
+        #: whether the last search found something
+        self._has_due = False
         #: the idle period, and since when this operator has had no record in it
         self._since_ms: float | None = None
         self._began_ms = 0.0
@@ -77,16 +80,21 @@ class IdleClock:
         self._base = self._left_at = -1
 
     def is_due(self, idle: IdleTime) -> bool:
-        """Whether there is something to do; searches the store at most once per interval."""
+        """Whether there is something to do; searches the store at most once per interval.
+
+        What a search has found remains due until the tick.
+        """
         self._follow(idle)
         if not self._is_idle(idle):
             return False
         if self._observed.time != self._ticked.time:
             return True
-        if self._last_due is None or idle.now_ms < self._looked_ms + self._look_interval_ms:
+        if self._last_due is None:
             return False
-        self._looked_ms = idle.now_ms
-        return self._last_due(self._limit(idle)) is not None
+        if not self._has_due and idle.now_ms >= self._looked_ms + self._look_interval_ms:
+            self._looked_ms = idle.now_ms
+            self._has_due = self._last_due(self._limit(idle)) is not None
+        return self._has_due
 
     def tick(self, idle: IdleTime) -> None:
         """Advance stream time as far as it is due, and emit what that closes."""
@@ -96,10 +104,10 @@ class IdleClock:
         observed = self._observed
         if observed.time != self._ticked.time:
             self._advance(min(self._base + self._idle_ms, TIMESTAMP_MAX))
-        if self._last_due is not None:
-            due = self._last_due(self._limit(idle))
-            if due is not None:
-                self._advance(max(due, observed.time))
+        self._has_due = False
+        last_due, limit = self._last_due, self._limit(idle)
+        while last_due is not None and (due := last_due(limit)) is not None:
+            self._advance(max(due, observed.time))
 
     def _advance(self, time: int) -> None:
         self._observed.time = self._ticked.time = self._left_at = time
@@ -115,12 +123,23 @@ class IdleClock:
             self._since_ms = idle.since_ms
             self._base = self._left_at = observed
             self._looked_ms = _NEVER_LOOKED
+            self._has_due = False
 
     def _is_idle(self, idle: IdleTime) -> bool:
         return self._observed.time >= 0 and idle.now_ms - self._began_ms >= self._idle_ms
 
     def _limit(self, idle: IdleTime) -> int:
         return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
+
+
+def observed_cell(task: TaskContext, name: str) -> TimeCell:
+    """Return the stream time of an operator whose clock has this name."""
+    return task.time_cell(f"observed:{name}")
+
+
+def ticked_cell(task: TaskContext, name: str) -> TimeCell:
+    """Return where its last advance without a record ended."""
+    return task.time_cell(f"idle:{name}")
 
 
 def advance_when_idle(
@@ -135,6 +154,6 @@ def advance_when_idle(
 ) -> None:
     """Register the clock of an operator with the option; ``name`` is that of its clock."""
     if idle_ms is not None:
-        ticked = task.time_cell(f"idle:{name}")
+        ticked = ticked_cell(task, name)
         clock = IdleClock(observed, ticked, idle_ms, last_due, emit, look_interval_ms)
         task.when_idle(name, clock)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from logstate.contracts.drops import DropReason
+from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.late_record import LateRecord
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
@@ -18,6 +18,8 @@ from logstate.topology.graph.nodes import Children, Forward, ProcessorNode
 
 #: (key, value, timestamp, headers, missed window, by_ms)
 EmitLate: TypeAlias = "Callable[[Any, Any, int, Headers, Windowed[Any] | None, int], None]"
+#: (key, value, timestamp, headers)
+EmitExpired: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 
 
 class LateRecordsNode(ProcessorNode):
@@ -57,3 +59,26 @@ def late_output(node: ProcessorNode, children: Children, reason: DropReason) -> 
         process(key, late, timestamp, headers)
 
     return emit
+
+
+def expired_output(
+    node: ProcessorNode, children: Children
+) -> tuple[Drop, EmitExpired] | tuple[None, None]:
+    """Return how a node emits a record that is older than the history of its store.
+
+    The store calls the first function with the lateness instead of dropping the version; the node
+    calls the second one after that. None: the store drops it.
+    """
+    emit = late_output(node, children, DropReason.EXPIRED)
+    if emit is None:
+        return None, None
+    by_ms = 0
+
+    def too_old(late_ms: int = 0) -> None:
+        nonlocal by_ms
+        by_ms = late_ms
+
+    def emit_expired(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        emit(key, value, timestamp, headers, None, by_ms)
+
+    return too_old, emit_expired

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
+from logstate.contracts.drops import Drop
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
@@ -32,12 +34,19 @@ class MaterializedNode(TableNode):
         return row_getter(task, self.store)
 
 
-def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
-    """Return the two closures of a task's store."""
+def bind_rows(
+    task: TaskContext, spec: StoreSpec, too_old: Drop | None = None
+) -> tuple[ReadRow, WriteRow]:
+    """Return the two closures of a task's store.
+
+    A versioned store drops and counts what is older than its history, or calls ``too_old``.
+    """
     store = task.store(spec.name)
     put = store.put
     if not spec.is_versioned:
         return _reader(store), _timestamped_writer(task, put)
+    if too_old is not None:
+        put = partial(put, too_old=too_old)
 
     def write(
         key: Any, value: Any, row_timestamp: int, timestamp: int, headers: Headers

@@ -7,7 +7,9 @@ time; the first update starts the clock, later ones replace it without resetting
 Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
 
 - time is the operator's own stream time, the largest timestamp that reached it: nothing leaves
-  until a later record comes. An idle topic keeps its last windows waiting.
+  until a later record comes. An idle topic keeps its last windows waiting, except with
+  ``close_on_idle``: stream time then advances while the inputs are idle, and that of the windows
+  with it, so that no record changes a window that has left.
 - a row leaves once buffer time + wait <= stream time, earliest first, then by key bytes; with the
   timestamp, headers, topic and offset of the record that caused it. The buffer time is the end of
   the window, or the timestamp of the key's first buffered update.
@@ -29,10 +31,16 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 from logstate.contracts.errors import ProcessingError
-from logstate.contracts.processing import Contributors, TableProcess, TaskContext
+from logstate.contracts.processing import Contributors, TableProcess, TaskContext, TimeCell
+from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter, late_edge
+from logstate.topology.operators.streams.idle_clock import (
+    advance_when_idle,
+    observed_cell,
+    ticked_cell,
+)
 
 
 class SuppressNode(TableNode):
@@ -45,6 +53,13 @@ class SuppressNode(TableNode):
     max_records: int | None = None
     max_bytes: int | None = None
     when_full: Literal["shut_down", "emit_early"] = "emit_early"
+    idle_ms: int | None = None
+    #: names of the clocks of the aggregations above, whose windows close with it
+    window_clocks: tuple[str, ...] = ()
+
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        return self.idle_ms
 
     def __post_init__(self) -> None:
         # The buffer stores the value that was forwarded before: the old value of the first update.
@@ -83,6 +98,7 @@ class SuppressNode(TableNode):
             forward = _continuing_traces(forward, contributors, buffer.identity)
         emit_first = self._compile_emission(task, buffer, forward)
         emits_early = self.when_full == "emit_early"
+        self._compile_idle_clock(task, buffer, observed, emit_first)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
@@ -111,6 +127,37 @@ class SuppressNode(TableNode):
             process(key, new, old, timestamp, headers, is_latest)
 
         return process_traced
+
+    def _compile_idle_clock(
+        self, task: TaskContext, buffer: Any, observed: TimeCell, emit_first: Callable[[], None]
+    ) -> None:
+        """Let rows leave while the inputs are idle, if the option is set.
+
+        The windows that have left are closed for the aggregations above, whose own clocks stop once
+        the inputs have been idle for the time of the option.
+        """
+        if self.idle_ms is None:
+            return
+        wait = self.wait_ms
+        windows = [(observed_cell(task, o), ticked_cell(task, o)) for o in self.window_clocks]
+
+        def first_due(limit: int) -> int | None:
+            due: int = buffer.min_timestamp + wait
+            return due if due <= limit else None
+
+        def emit_due(time: int) -> None:
+            if buffer.min_timestamp > time - wait:
+                return
+            while buffer.min_timestamp <= time - wait:
+                emit_first()
+            closed = min(time + 1, TIMESTAMP_MAX)
+            for of_windows, ticked in windows:
+                if of_windows.time < closed:
+                    of_windows.time = ticked.time = closed
+
+        # The name of its store: unlike that of a node it differs from those of all other clocks.
+        clock = self.store.name
+        advance_when_idle(task, clock, observed, self.idle_ms, last_due=first_due, emit=emit_due)
 
     def _compile_emission(
         self, task: TaskContext, buffer: Any, forward: TableProcess

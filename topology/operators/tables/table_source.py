@@ -14,12 +14,14 @@ from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, Process, TableNode, ValueGetter
+from logstate.topology.operators.streams.late_records import expired_output
 from logstate.topology.operators.tables.rows import bind_rows, row_getter
 
 
 class TableSourceNode(TableNode):
     """Drops null keys (counted); a null value deletes the row. Late rows overwrite newer ones;
-    only a versioned store orders them by time.
+    only a versioned store orders them by time. One that is older than its history is dropped and
+    counted, or emitted with ``late``.
     """
 
     store: StoreSpec | None
@@ -60,7 +62,8 @@ class TableSourceNode(TableNode):
 
         if self.store is None:
             return relabel
-        read, write = bind_rows(task, self.store)
+        too_old, emit_late = expired_output(self, children)
+        read, write = bind_rows(task, self.store, too_old)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -69,6 +72,8 @@ class TableSourceNode(TableNode):
             is_latest = write(key, value, timestamp, timestamp, headers)
             if is_latest is not None:
                 forward(key, value, None, timestamp, headers, is_latest)
+            elif emit_late is not None:
+                emit_late(key, value, timestamp, headers)
 
         def process_with_old(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -79,5 +84,7 @@ class TableSourceNode(TableNode):
             if is_latest is not None:
                 old = None if row is None else row[0]
                 forward(key, value, old, timestamp, headers, is_latest)
+            elif emit_late is not None:
+                emit_late(key, value, timestamp, headers)
 
         return process_with_old if self.sends_old_values else process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logstate.topology.operators.aggregates import window_aggregate
 from logstate.topology.operators.streams import late_records
+from logstate.topology.operators.tables import table_source
 from logstate.topology.plan import compilation
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
@@ -28,6 +29,13 @@ def late_records_are_emitted_once_per_process(patch: Patch) -> None:
         "        own = None"
     )
     edit(patch, late_records, "late_output", old, new, also=window_aggregate)
+
+
+@bug
+def a_record_that_is_older_than_the_history_is_dropped(patch: Patch) -> None:
+    """The store of a table drops it, although the table has a late stream."""
+    old = "emit = late_output(node, children, DropReason.EXPIRED)"
+    edit(patch, late_records, "expired_output", old, "emit = None", also=table_source)
 
 
 @scenario_bug(LateStreams.of)

@@ -40,6 +40,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     expiry_bugs,
     handler_bugs,
     held_output_bugs,
+    idle_bugs,
     late_bugs,
     membership_bugs,
     move_bugs,

@@ -195,7 +195,7 @@ def _suppressed(model: Model, one: Input) -> None:
 
 
 def _first(model: Model) -> tuple[int, str]:
-    return min(((row[0], key) for key, row in model.rows.items()), default=(_NO_TIME, ""))
+    return min(((row[0], key) for key, row in model.rows.items()), default=(2**63, ""))
 
 
 def _suppressed_first(model: Model) -> Any:

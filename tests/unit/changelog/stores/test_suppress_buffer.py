@@ -66,7 +66,7 @@ def test_an_update_of_a_waiting_key_keeps_its_place():
 
     assert (opened.buffer.num_records, opened.buffer.min_timestamp) == (2, 10)
     assert opened.drain() == [("b", "3"), ("a", "2")]
-    assert (opened.buffer.num_records, opened.buffer.min_timestamp) == (0, 2**63 - 1)
+    assert (opened.buffer.num_records, opened.buffer.min_timestamp) == (0, 2**63)
 
 
 def test_equal_buffer_times_leave_in_the_order_of_key_bytes():
@@ -259,7 +259,7 @@ def test_the_buffer_equals_a_dict_sorted_by_time_and_key(steps: list[Any]):
             opened.put(key, str(number), time)
         assert opened.buffer.num_records == len(waiting)
         times = [time for time, _ in waiting.values()]
-        assert opened.buffer.min_timestamp == min(times, default=2**63 - 1)
+        assert opened.buffer.min_timestamp == min(times, default=2**63)
 
     in_order = sorted(waiting.items(), key=lambda row: (row[1][0], row[0]))
     assert opened.drain() == [(key, new) for key, (_, new) in in_order]

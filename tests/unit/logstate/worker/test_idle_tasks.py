@@ -11,7 +11,7 @@ import pytest
 from logstate.contracts.clients import Step, TransactionalProducer
 from logstate.contracts.errors import RetriableError
 from logstate.testing import FakeCluster
-from logstate.topology import StreamsBuilder, TumblingWindows
+from logstate.topology import StreamsBuilder, TumblingWindows, until_window_closes
 from tests.unit.logstate.worker.worker_rig import WorkerRig, cluster_of, outputs, send
 
 IDLE_MS = 500
@@ -29,13 +29,14 @@ def finals(stream: Any, windows: TumblingWindows = WINDOWS) -> None:
     counts.to_stream(lambda w, _: w.key, key=str).map_values(str, value=str).to("out")
 
 
-def windowed(builder: StreamsBuilder) -> None:
-    finals(builder.stream("in", key=str, value=str))
+def windowed(builder: StreamsBuilder, windows: TumblingWindows = WINDOWS) -> None:
+    finals(builder.stream("in", key=str, value=str), windows)
 
 
-def repartitioned(builder: StreamsBuilder) -> None:
+def repartitioned(builder: StreamsBuilder, windows: TumblingWindows = WINDOWS) -> None:
     stream = builder.stream("in", key=str, value=str)
-    finals(stream.select_key(lambda _, value: value, key=str).repartition(name="r"))
+    stream = stream.select_key(lambda _, value: value, key=str).repartition(name="r")
+    finals(stream, windows)
 
 
 def running(
@@ -78,6 +79,22 @@ def test_windows_close_within_the_idle_time_and_two_commits() -> None:
     assert results(rig) == [*"abcdefghijkl"]
     idle(rig, 10_000)
     assert len(results(rig)) == 12
+
+
+@pytest.mark.parametrize("declare", [windowed, repartitioned])
+def test_a_window_longer_than_the_idle_time_closes_when_it_has_passed(
+    declare: Callable[..., None],
+) -> None:
+    windows = TumblingWindows(
+        size=timedelta(seconds=5), close_on_idle=timedelta(milliseconds=IDLE_MS)
+    )
+    rig = running(declare=lambda builder: declare(builder, windows))
+    send(rig.cluster, *"abc")
+    rig.turn(4)
+    idle(rig, 4_800)
+    assert results(rig) == []
+    idle(rig, 3_000 + 2 * rig.config.commit_interval_ms)
+    assert results(rig) == [*"abc"]
 
 
 def test_without_the_option_no_request_is_sent() -> None:
@@ -204,6 +221,18 @@ def test_behind_a_repartition_topic_windows_close_when_all_tasks_above_are_idle(
     assert results(rig) == [*"abcdefghijkl"]
 
 
+def test_while_tasks_above_are_busy_there_are_few_requests() -> None:
+    rig = running(declare=repartitioned)
+    send(rig.cluster, "a")
+    rig.turn(10)
+    open_transaction(rig.cluster, 0)
+    idle(rig, IDLE_MS)
+    steps = len(rig.steps)
+    idle(rig, 10_000)
+    assert 10 <= rig.steps[steps:].count("committed_so_far") <= 40
+    assert results(rig) == []
+
+
 def test_records_above_that_do_not_reach_a_task_keep_it_open() -> None:
     cluster = cluster_of({"in": 2, "out": 1})
 
@@ -230,6 +259,37 @@ def test_an_open_transaction_above_keeps_a_task_open() -> None:
     idle(rig, 5_000)
     assert results(rig) == []
     producer.abort()
+    idle(rig, 2 * IDLE_MS + 1_200)
+    assert results(rig) == ["a"]
+
+
+def test_a_tick_comes_after_the_updates_that_wait_for_the_commit() -> None:
+    def suppressed(builder: StreamsBuilder) -> None:
+        windows = TumblingWindows(
+            size=timedelta(milliseconds=10), close_on_idle=timedelta(milliseconds=100)
+        )
+        groups = builder.stream("in", key=str, value=str).group_by_key().windowed_by(windows)
+        counts = groups.count(store="n", emit="commit")
+        final = counts.suppress(until_window_closes(), name="final")
+        final.to_stream(lambda w, _: w.key, key=str).map_values(str, value=str).to("out")
+
+    rig = running(declare=suppressed, commit_interval_ms=1_000)
+    send(rig.cluster, "a")
+    rig.turn(4)
+    rig.clock.advance(1_000)
+    rig.turn(1)  # the commit sends the first update to the buffer
+    send(rig.cluster, "a")
+    rig.turn(2)
+    idle(rig, 5_000)
+    assert outputs(rig.cluster) == [("a", "2")]
+
+
+def test_an_aborted_transaction_above_does_not_keep_a_task_open() -> None:
+    rig = running(declare=repartitioned)
+    send(rig.cluster, "a")
+    rig.turn(10)
+    idle(rig, 2 * rig.config.commit_interval_ms)
+    open_transaction(rig.cluster, 0).abort()
     idle(rig, 2 * IDLE_MS + 1_200)
     assert results(rig) == ["a"]
 

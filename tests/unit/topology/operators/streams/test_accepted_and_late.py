@@ -12,6 +12,7 @@ from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     HoppingWindows,
     JoinWindows,
+    Materialized,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -23,6 +24,7 @@ from tests.unit.topology.operators.streams.late_inputs import (
     RECORDS,
     Input,
     driver_of,
+    grouped,
     late_of,
     missed,
     ms,
@@ -132,6 +134,124 @@ def test_accepted_and_late_are_the_input_of_sessions(
 
 def open_windows(sessions: dict[str, dict[tuple[int, int], int]]) -> dict[str, int]:
     return {f"{key}@{s}-{e}": n for key, own in sessions.items() for (s, e), n in own.items()}
+
+
+@pytest.mark.parametrize("kind", ["table", "to_table", "old values", "reduce", "commit"])
+@given(
+    records=RECORDS,
+    nulls=st.sets(st.integers(0, 19)),
+    commit_every=st.integers(1, 4),
+    crash_at=st.integers(0, 19),
+)
+def test_accepted_and_late_are_the_input_of_versioned_tables(
+    kind: str, records: list[Input], nulls: set[int], commit_every: int, crash_at: int
+) -> None:
+    history, stream_time = 7, -1
+    is_table = kind in ("table", "to_table", "old values")
+    late: list[Any] = []
+    latest: dict[str, tuple[int, str | None]] = {}
+    rows: list[tuple[str, str | None, int]] = []
+    for number, (key, value, time) in enumerate(records):
+        new = None if number in nulls else value
+        rows.append((key, new, time))
+        if new is None and not is_table:
+            continue  # dropped, not late
+        if not is_table:
+            # The result has the time of the newest record, and is put at that time.
+            newest = max(time, latest.get(key, (time,))[0])
+        else:
+            newest = time
+        if newest < stream_time - history:
+            late.append((new, None, None, stream_time - history - newest))
+            continue
+        stream_time = max(stream_time, newest)
+        if newest >= latest.get(key, (-1,))[0]:
+            latest[key] = newest, new
+
+    def declare(builder: StreamsBuilder, name: str | None) -> None:
+        store = Materialized("rows", history=ms(history))
+        if kind == "table":
+            table = builder.table("in", key=str, value=str, store=store, late=name)
+        elif is_table:
+            table = builder.stream("in", key=str, value=str).to_table(store=store, late=name)
+        else:
+            emit: Any = "commit" if kind == "commit" else "update"
+            table = grouped(builder).reduce(lambda _, new: new, store=store, emit=emit, late=name)
+        if kind == "old values":
+            table.to_change_stream().map_values(str, value=str).to("changes")
+        else:
+            table.to_stream().to("out", value=str)
+
+    with driver_of(declare, commit_every=commit_every) as driver:
+        for number, (key, new, time) in enumerate(rows):
+            driver.pipe("in", key, new, timestamp=time)
+            if number == crash_at:
+                driver.crash(loses_disk=True)
+        driver.advance_wall_clock(1)
+        assert missed(late_of(driver)) == late
+        kept = {key: driver.store("rows").get(key) for key in latest}
+        assert {key: row and row.value for key, row in kept.items()} == {
+            key: value for key, (_, value) in latest.items()
+        }
+        assert all(one.reason != "expired" for one in driver.dropped if one.count)
+
+
+@given(records=RECORDS, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
+def test_forwarded_duplicate_and_late_are_the_input_of_a_deduplication(
+    records: list[Input], commit_every: int, crash_at: int
+) -> None:
+    interval, stream_time = 5, -1
+    late: list[Any] = []
+    forwarded: list[Input] = []
+    duplicates = 0
+    for key, value, time in records:
+        stream_time = max(stream_time, time)
+        if time < stream_time - interval:
+            late.append((value, None, None, stream_time - interval - time))
+        elif any(key == k and abs(time - t) <= interval for k, _, t in forwarded):
+            duplicates += 1
+        else:
+            forwarded.append((key, value, time))
+
+    def declare(builder: StreamsBuilder, name: str | None) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stream.deduplicate_by_key(ms(interval), store="seen", late=name).to("out")
+
+    with driver_of(declare, commit_every=commit_every) as driver:
+        pipe_and_crash(driver, [("in", *record) for record in records], crash_at)
+        assert missed(late_of(driver)) == late
+        assert driver.read_with_timestamps("out", value=str) == forwarded
+        assert driver.dropped_total == duplicates
+
+
+@given(records=RECORDS, grace=GRACES, commit_every=st.integers(1, 4), crash_at=st.integers(0, 19))
+def test_accepted_and_late_are_the_input_of_a_table_join_with_grace(
+    records: list[Input], grace: int, commit_every: int, crash_at: int
+) -> None:
+    stream_time = -1
+    late: list[Any] = []
+    accepted: list[str] = []
+    for _, value, time in records:
+        if time < stream_time - grace:
+            late.append((value, None, None, stream_time - grace - time))
+        else:
+            stream_time = max(stream_time, time)
+            accepted.append(value)
+
+    def declare(builder: StreamsBuilder, name: str | None) -> None:
+        rows = Materialized("rates", history=ms(100))
+        table = builder.table("rates", key=str, value=str, store=rows)
+        stream = builder.stream("in", key=str, value=str)
+        joined = stream.left_join(table, lambda one, _: one, grace=ms(grace), name="j", late=name)
+        joined.to("out", value=str)
+
+    with driver_of(declare, commit_every=commit_every) as driver:
+        pipe_and_crash(driver, [("in", *record) for record in records], crash_at)
+        driver.pipe("in", "end", "end", timestamp=1_000)
+        driver.pipe("in", "end", "end", timestamp=2_000)
+        assert missed(late_of(driver)) == late
+        joined = sorted(value for _, value in driver.read("out", value=str) if value != "end")
+        assert joined == sorted(accepted)
 
 
 Sided = tuple[bool, str, int, str]

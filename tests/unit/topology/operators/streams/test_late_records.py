@@ -9,7 +9,7 @@ import pytest
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.late_record import LateRecord
-from logstate.contracts.records import Windowed
+from logstate.contracts.records import Record, Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
@@ -17,6 +17,8 @@ from logstate.topology import (
     JoinWindows,
     KStream,
     Materialized,
+    Processor,
+    ProcessorContext,
     SlidingWindows,
     StreamsBuilder,
     TumblingWindows,
@@ -90,6 +92,44 @@ def test_deduplication_emits_what_is_too_old_to_know() -> None:
         assert driver.read("out", value=str) == [("a", "x"), ("c", "z"), (None, "null")]
         assert late_of(driver) == [LateRecord("b", "y", None, 75, None, 15, "late", "once")]
         assert [(one.reason.value, one.count) for one in driver.dropped] == [("duplicate", 1)]
+
+
+@pytest.mark.parametrize("optimization", ["none", "all"])
+def test_a_versioned_table_emits_what_is_older_than_its_history(optimization: str) -> None:
+    builder = StreamsBuilder()
+    store = Materialized("prices", history=ms(10))
+    builder.table("in", key=str, value=str, store=store, name="prices", late="late")
+    builder.late("late", key=str, value=str).to("late")
+    with TopologyTestDriver(builder.build(optimization=optimization)) as driver:
+        driver.pipe_all("in", [("tea", "3", 50), ("tea", "2", 40), ("rum", "9", 39)])
+        driver.pipe("in", "rum", None, timestamp=7)
+        assert late_of(driver) == [
+            LateRecord("rum", "9", None, 39, None, 1, "expired", "prices"),
+            LateRecord("rum", None, None, 7, None, 33, "expired", "prices"),
+        ]
+        prices = driver.store("prices")
+        assert (prices.get("tea", 45).value, prices.get("rum")) == ("2", None)
+        assert driver.dropped_total == 0
+
+
+def test_a_processor_that_writes_the_store_of_a_table_drops_what_is_too_old() -> None:
+    class Correct(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            self.prices = context.store("prices")
+
+        def process(self, record: Record[str, str]) -> None:
+            self.prices.put(record.key, record.value, record.timestamp)
+
+    builder = StreamsBuilder()
+    store = Materialized("prices", history=ms(10))
+    builder.table("in", key=str, value=str, store=store, late="late")
+    builder.late("late", key=str, value=str).to("late")
+    builder.stream("fixes", key=str, value=str).process(Correct, stores=["prices"])
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("tea", "3", 50), ("tea", "2", 7)])
+        driver.pipe("fixes", "tea", "1", timestamp=7)
+        assert [one.value for one in late_of(driver)] == ["2"]
+        assert [one.count for one in driver.dropped if one.reason == "expired"] == [1]
 
 
 def table_join(builder: StreamsBuilder, late: str | None) -> None:
@@ -217,6 +257,10 @@ def test_mistakes_with_late_streams_are_refused() -> None:
     assert "Two operators have late='late'" in refused(twice)
     text = refused(lambda builder: grouped(builder).count(store="n", late="late"))
     assert "without windows no record is late" in text
+    text = refused(lambda builder: builder.table("in", value=str, store="n", late="late"))
+    assert "its store keeps no history" in text
+    text = refused(lambda builder: builder.stream("in", value=str).to_table(late="late"))
+    assert "its store keeps no history" in text
     text = refused(lambda b: windowed(TumblingWindows(size=ms(10)))(b, "a b"))
     assert "'a b' is not a valid name for a late stream" in text
     assert "needs windowed keys" in refused(closed_without_windows)

@@ -1,0 +1,52 @@
+"""Bugs of windows that close on idle inputs."""
+
+from __future__ import annotations
+
+from logstate.task.idle_inputs import IdleInputs
+from logstate.task.task_input import TaskInput
+from logstate.topology.operators.aggregates.emit_on_close import CloseClock
+from logstate.topology.operators.streams.idle_clock import IdleClock
+from logstate.worker.idle_tasks import IdleTasks
+from tests.campaigns.simulation.idle_windows import IdleWindows
+from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
+from tests.campaigns.simulation.planted.edit import edit
+
+
+@bug
+def idle_inputs_are_not_confirmed_by_the_brokers(patch: Patch) -> None:
+    """A task is idle if nothing was fetched for a while, whatever the ends of its inputs are."""
+    old = "if any(ends[tp] != position for tp, position in positions.items()):"
+    edit(patch, IdleInputs, "confirmed", old, "if False:")
+
+
+@scenario_bug(IdleWindows.of)
+def a_task_does_not_wait_for_those_above(patch: Patch) -> None:
+    """Behind a repartition topic, windows close although the tasks above have work."""
+    edit(patch, IdleTasks, "_tick", "above = self", "above = () and self")
+
+
+@bug
+def a_task_waits_for_the_ends_above_only(patch: Patch) -> None:
+    """What the tasks above have committed does not matter."""
+    old = "if any(committed[tp] != ends[tp] for tp in above):"
+    edit(patch, IdleInputs, "confirmed", old, "if False:")
+
+
+@scenario_bug(IdleWindows.of)
+def a_new_process_emits_final_results_again(patch: Patch) -> None:
+    """How far final results were emitted is not part of the cut."""
+    edit(patch, CloseClock, "__init__", 'task.time_cell(f"emitted:{store}")', "TimeCell()")
+
+
+@bug
+def control_records_are_not_committed(patch: Patch) -> None:
+    """The offset after the last control record is not committed: those below wait for ever."""
+    edit(patch, TaskInput, "commit_positions", "self.has_uncommitted_input = True", "pass")
+
+
+@scenario_bug(IdleWindows.of)
+def what_is_due_is_forgotten_before_the_tick(patch: Patch) -> None:
+    """After the brokers have confirmed that the inputs are idle, nothing is due any more."""
+    old = "return self._has_due"
+    new = "found, self._has_due = self._has_due, False\n    return found"
+    edit(patch, IdleClock, "is_due", old, new)
