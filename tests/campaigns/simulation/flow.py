@@ -19,7 +19,7 @@ into the metadata of an offset, and with a store that forgets; ``histories`` is 
 prices that are deleted, and histories and segments so short that all of them expire; ``timers``
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
 the late records of windows, of sessions and of a join; ``collections`` has a list, a map, a set and
-a counter.
+a counter; ``aggregates`` has records of several aggregates.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from logstate.topology import (
     timer_store,
     until_window_closes,
 )
+from tests.campaigns.simulation.aggregated_orders import aggregate
 from tests.campaigns.simulation.collected_orders import collect
 
 #: a few keys are asked for again and again
@@ -209,6 +210,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "timers": _timers_variant,
             "collections": collect,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
+            "aggregates": aggregate,
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(

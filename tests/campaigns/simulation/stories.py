@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.campaigns.simulation import failed_ends
+from tests.campaigns.simulation.aggregate_records import AggregateRecords
 from tests.campaigns.simulation.collection_stores import CollectionStores
 from tests.campaigns.simulation.coverage import FAULTS
 from tests.campaigns.simulation.damaged_blocks import DamagedBlocks
@@ -47,6 +48,7 @@ class Story(NamedTuple):
 
 STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
+    "aggregate_records": Story(AggregateRecords.of),
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
