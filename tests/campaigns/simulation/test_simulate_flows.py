@@ -30,6 +30,7 @@ def _topology(variant: str) -> Topology:
         "foreign_keys",
         "collections",
         "aggregates",
+        "counts",
     ],
 )
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:

@@ -36,6 +36,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     clock_bugs,
     collection_bugs,
     commit_bugs,
+    count_window_bugs,
     cut_bugs,
     directory_bugs,
     expiry_bugs,

@@ -1,0 +1,106 @@
+"""Building an aggregation in count windows: its stores, and the operator behind the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Generic, TypedDict
+
+from logstate.contracts.serde import Serde
+from logstate.contracts.serde_types import SerdeLike
+from logstate.serdes.scalars import int64
+from logstate.topology.declaring.declaration_site import declaration_error
+from logstate.topology.declaring.windows import CountWindows
+from logstate.topology.dsl.aggregations import A, Fold, required_store, value_serde
+from logstate.topology.dsl.grouped_flow import GroupedFlow
+from logstate.topology.dsl.materialized import Materialized, key_value_spec
+from logstate.topology.dsl.stream_flow import StreamFlow
+from logstate.topology.graph.logical import ProcessorLogicalNode
+from logstate.topology.operators.aggregates.count_window import CountedValuesSerde, CountWindowNode
+from logstate.topology.operators.aggregates.fold import no_aggregate
+from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
+from logstate.topology.processor.key_timers import timer_store
+
+
+class CountOptions(TypedDict, Generic[A], total=False):
+    """Options of an aggregation in count windows: the aggregate's serde, its store, its name."""
+
+    value: SerdeLike[A]
+    store: str | Materialized | None
+    name: str | None
+
+
+def counted(
+    grouped: GroupedFlow[Any, Any],
+    windows: CountWindows,
+    fold: Fold,
+    *,
+    value: Any = None,
+    store: str | Materialized | None = None,
+    name: str | None = None,
+    result: tuple[Callable[[Any], Any], Serde[Any]] | None = None,
+) -> StreamFlow[Any, Any]:
+    """The stream of the results of count windows.
+
+    ``result``: makes a result of a fold's aggregate, and its serde; None: they are the same.
+    """
+    kept = required_store(store, "An aggregation in count windows")
+    _check_store(kept)
+    key = grouped._key_serde(kept.key, f"store {kept.name!r}")
+    aggregate = value_serde(kept, value, fold.value)
+    is_overlapping = windows.step < windows.n
+    defaults = grouped.builder.defaults
+    rows = CountedValuesSerde(windows, None if is_overlapping else aggregate)
+    plain = replace(kept, key=None, value=None, headers=False)
+    spec = key_value_spec(plain, key, rows, defaults)
+    values = None
+    if is_overlapping:
+        of_values = replace(plain, name=f"{kept.name}-values")
+        values = key_value_spec(
+            of_values,
+            KeyAndIdSerde(key, int64),
+            grouped._value_serde(None, f"store {of_values.name!r}"),
+            defaults,
+        )
+    timers = replace(
+        timer_store(f"{kept.name}-timers", key, in_memory=spec.in_memory),
+        is_logged=kept.logged,
+        changelog_config=kept.changelog_config,
+    )
+    node = grouped._node(
+        CountWindowNode,
+        name,
+        "KSTREAM-COUNT-WINDOWS-",
+        windows=windows,
+        initializer=fold.initializer or no_aggregate,
+        aggregator=fold.aggregator,
+        result=None if result is None else result[0],
+        store=spec,
+        values=values,
+        timers=timers,
+    )
+    parent, sources = grouped._input_of(spec)
+    logical = ProcessorLogicalNode(node, value_changing=True)
+    grouped.builder.graph.add(parent, logical)
+    serde = aggregate if result is None else result[1]
+    return StreamFlow(
+        grouped.builder, node.name, logical, sources, key, serde, needs_repartition=False
+    )
+
+
+def _check_store(kept: Materialized) -> None:
+    """Refuse options of other kinds of stores; what is left out has its reason in the message."""
+    for option, why in (
+        ("retention", "rows are deleted when the windows of their key close"),
+        ("history", "rows are open windows, which have no versions"),
+        ("capacity", "it would remove windows that are open"),
+    ):
+        if getattr(kept, option) is not None:
+            raise declaration_error(
+                f"Store {kept.name!r} of count windows has a {option}: {why}. Leave it out."
+            )
+    if kept.headers:
+        raise declaration_error(
+            f"Store {kept.name!r} of count windows has headers=True: results have the headers of"
+            " the record that closes the window, and none are stored. Leave it out."
+        )
