@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Generic, TypedDict
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.serde_types import SerdeLike
+from logstate.serdes.built_in import list_of
 from logstate.serdes.scalars import int64
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.windows import CountWindows
@@ -39,22 +41,24 @@ def counted(
     store: str | Materialized | None = None,
     name: str | None = None,
     result: tuple[Callable[[Any], Any], Serde[Any]] | None = None,
+    is_batch: bool = False,
 ) -> StreamFlow[Any, Any]:
     """The stream of the results of count windows.
 
     ``result``: makes a result of a fold's aggregate, and its serde; None: they are the same.
+    ``is_batch``: windows close a timeout after their first value, and keep their values.
     """
-    kept = required_store(store, "An aggregation in count windows")
+    kept = required_store(store, "A batch" if is_batch else "An aggregation in count windows")
     _check_store(kept)
     key = grouped._key_serde(kept.key, f"store {kept.name!r}")
     aggregate = value_serde(kept, value, fold.value)
-    is_overlapping = windows.step < windows.n
+    keeps_values = is_batch or windows.step < windows.n
     defaults = grouped.builder.defaults
-    rows = CountedValuesSerde(windows, None if is_overlapping else aggregate)
+    rows = CountedValuesSerde(windows, None if keeps_values else aggregate)
     plain = replace(kept, key=None, value=None, headers=False)
     spec = key_value_spec(plain, key, rows, defaults)
     values = None
-    if is_overlapping:
+    if keeps_values:
         of_values = replace(plain, name=f"{kept.name}-values")
         values = key_value_spec(
             of_values,
@@ -70,8 +74,9 @@ def counted(
     node = grouped._node(
         CountWindowNode,
         name,
-        "KSTREAM-COUNT-WINDOWS-",
+        "KSTREAM-BATCH-" if is_batch else "KSTREAM-COUNT-WINDOWS-",
         windows=windows,
+        closes_after_first=is_batch,
         initializer=fold.initializer or no_aggregate,
         aggregator=fold.aggregator,
         result=None if result is None else result[0],
@@ -86,6 +91,26 @@ def counted(
     return StreamFlow(
         grouped.builder, node.name, logical, sources, key, serde, needs_repartition=False
     )
+
+
+def batched(
+    grouped: GroupedFlow[Any, Any],
+    n: int,
+    within: timedelta,
+    close_on_idle: timedelta | None,
+    store: str | Materialized | None,
+    name: str | None,
+) -> StreamFlow[Any, Any]:
+    """The stream of the lists of ``n`` values of a key."""
+    windows = CountWindows(n, step=n, timeout=within, close_on_idle=close_on_idle)
+    values = grouped._value_serde(None, "a batch")
+    fold = Fold("KSTREAM-BATCH-", list, _with_one_more, value=list_of(values))
+    return counted(grouped, windows, fold, store=store, name=name, is_batch=True)
+
+
+def _with_one_more(_key: Any, value: Any, found: list[Any]) -> list[Any]:
+    found.append(value)
+    return found
 
 
 def _check_store(kept: Materialized) -> None:

@@ -46,7 +46,7 @@ from logstate.topology.dsl.aggregations import (
     as_aggregator,
     reduction,
 )
-from logstate.topology.dsl.count_windows import CountOptions, counted
+from logstate.topology.dsl.count_windows import CountOptions, batched, counted
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated
 from logstate.topology.dsl.flow import (
     GlobalKTable,
@@ -207,6 +207,65 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.filterNot``.
         """
         return self._filtered(predicate, name, keeps=False)
+
+    def batch(
+        self,
+        n: int,
+        *,
+        within: timedelta,
+        close_on_idle: timedelta | None = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KStream[K, list[V]]:
+        """Collect the values of each key into lists of ``n``, or fewer when the time is up.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> from logstate.serdes import list_of
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str)
+        >>> clicks.batch(2, within=timedelta(seconds=5), store="batches").to("batches")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "a", 0), ("ada", "b", 10), ("ada", "c", 4_000)])
+        ...     driver.pipe_all("clicks", [("bob", "d", 8_000), ("bob", "e", 9_000)])
+        ...     driver.read("batches", value=list_of(str))
+        [('ada', ['a', 'b']), ('ada', ['c']), ('bob', ['d', 'e'])]
+
+        Semantics:
+            Null key, null value: dropped and counted as dropped.
+            Late records: there are none: a batch has the values in the order of their arrival. Its
+                time begins at the stream time at which its first value arrives.
+            Order: a batch is sent when it has ``n`` values. Those whose time is up come before the
+                record that advances stream time, by the end of their time and then by the key's
+                bytes.
+            Repartition: only if an operator above may have changed keys.
+            Store: named ``store``, with a row per key; ``<store>-values`` has the values of the
+                open batches, one row each, and ``<store>-timers`` a row per key. A crash, a move
+                and a restore change nothing.
+            Timestamp: the largest of the values. Headers: of the record that closed the batch.
+
+        Args:
+            n: values of a batch, at least 1.
+            within: how much stream time after its first value a batch is sent at the latest, at
+                least 1 ms.
+            close_on_idle: send open batches without a later record, too, once the inputs of the
+                task have been idle for this long, at least 1 ms; see the page about idle topics.
+            store: name or :class:`Materialized` of the store; required.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of lists, written as Kafka's ``ListSerializer`` does; ``map_values`` with
+            another ``value=`` for JSON.
+
+        Raises:
+            TopologyError: ``n`` or ``within`` is too small, no store, a store with a retention, a
+                history, a capacity or headers, or a serde is not known.
+
+        Source: Bytewax's ``collect``, Akka Streams' ``groupedWithin``; in Flink, a ``countWindow``
+        with a trigger.
+        """
+        grouped = self.group_by_key()
+        return KStream._of(batched(grouped, n, within, close_on_idle, store, name))
 
     def deduplicate_by_key(
         self, interval: timedelta, **options: Unpack[KeyOptions]

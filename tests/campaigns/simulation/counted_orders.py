@@ -1,4 +1,4 @@
-"""Count windows of orders, overlapping and side by side, which close by number and by timeout.
+"""Count windows, overlapping and side by side, and batches: they close by number and by timeout.
 
 The pauses between records of a key are about as long as the timeouts, so both happen often, and the
 result of a window shows every value that is missing or too many.
@@ -22,3 +22,5 @@ def count_orders(orders: KStream[str, str], prices: KStream[str, str]) -> None:
     ):
         lists = stream.group_by_key().windowed_by(windows)
         lists.reduce(lambda a, b: f"{a} {b}", store=store).to(topic, key=str, value=str)
+    batches = orders.batch(3, within=timedelta(milliseconds=7), store="order-batches")
+    batches.map_values(" ".join, value=str).to("windowed", key=str, value=str)

@@ -14,15 +14,18 @@ Semantics:
   stream time advances while the inputs are idle.
 - timestamp of a result: the largest of the values in the window. Headers: those of the record that
   closed the window.
+- batches: ``closes_after_first``. The timeout is measured from the first value of a window, and
+  begins with the first one of each.
 - a result of None is not forwarded; the next value of the window starts with the initializer.
 
 How it works: ``store`` has one row per key: how many values the key has had, and the stream time of
 the last one. Windows side by side also have their aggregate there. Overlapping ones have the last
 values of the key in ``values``, one row each, at most ``n``, and fold those of a window when it
-closes: that is fewer writes than an aggregate per open window.
+closes: that is fewer writes than an aggregate per open window. Batches, which are windows side by
+side, keep their values in the same way.
 
 Invariants: a key has a row in ``store`` exactly if it has one timer in ``timers``, which is not
-later than the end of its pause. Timers that are due too early are first postponed to the end, so
+later than the end of its timeout. Timers that are due too early are first postponed to the end, so
 that a value costs no write of a timer. The clock ``earliest:<timers>`` is not later than the first
 timer; -1 after a start without clocks, before the timers have been read.
 """
@@ -54,7 +57,7 @@ class CountedValues(NamedTuple):
 
     #: side by side: values of the open window; overlapping: values since the last pause
     number: int
-    #: stream time when the last one arrived
+    #: stream time when the last one arrived; of batches: the first one of the open window
     at_ms: int
     #: of the open window; None: it has no values, or windows overlap
     aggregate: Any
@@ -113,8 +116,9 @@ class CountWindowNode(ProcessorNode):
     aggregator: Callable[[Any, Any, Any], Any]
     result: Callable[[Any], Any] | None
     store: StoreSpec
-    #: of overlapping windows; keys are pairs of key and number
+    #: of overlapping windows and of batches; keys are pairs of key and number
     values: StoreSpec | None
+    closes_after_first: bool = False
     timers: StoreSpec
 
     @property
@@ -133,20 +137,20 @@ class CountWindowNode(ProcessorNode):
         observed = task.time_cell(f"observed:{name}")
         emit = _emission(forward, self.result)
         emit_due = _emission(late_edge(task, f"closed windows of {name}", forward), self.result)
-        add, close = (_side_by_side if self.values is None else _overlapping)(self, task)
+        add, close = (_folding if self.values is None else _buffering)(self, task)
         read, put = _reader(task.store(name)), task.store(name).put
         timers = Timers(task, self.timers)
         timeout = windows.timeout_ms
         drop = null_dropper(task.dropper, self.name)
 
-        def end_of_pause(key: Any) -> int:
+        def end_of_timeout(key: Any) -> int:
             end: int = read(key)[0][1] + timeout
             return min(end, MAX_TIME_MS)
 
         def run_due(headers: Headers) -> None:
             now = observed.time
             task.timestamp, task.headers = now, headers
-            timers.postpone(now, end_of_pause)
+            timers.postpone(now, end_of_timeout)
             for key in timers.due(now):
                 for aggregate, newest in close(key, read(key)):
                     emit_due(key, aggregate, newest, headers)
@@ -154,7 +158,7 @@ class CountWindowNode(ProcessorNode):
                 put(key, None)
 
         def last_due(limit: int) -> int | None:
-            ends = map(end_of_pause, timers.until(limit))
+            ends = map(end_of_timeout, timers.until(limit))
             return max((end for end in ends if end <= limit), default=None)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -196,7 +200,7 @@ _Add: TypeAlias = Callable[[Any, Any, int, Any, int], _Closed | None]
 _Close: TypeAlias = Callable[[Any, Any], Iterator[_Closed]]
 
 
-def _side_by_side(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Close]:
+def _folding(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Close]:
     """Return how the one open window of a key takes a value, and how it closes."""
     put = task.store(node.store.name).put
     n, initializer, aggregator = node.windows.n, node.initializer, node.aggregator
@@ -223,13 +227,13 @@ def _side_by_side(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Clos
     return add, close
 
 
-def _overlapping(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Close]:
+def _buffering(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Close]:
     """Return how the last values of a key take one more, and how the open windows close."""
     assert node.values is not None
     put, values = task.store(node.store.name).put, task.store(node.values.name)
     put_value, read_value = values.put, _reader(values)
     initializer, aggregator = node.initializer, node.aggregator
-    n, step = node.windows.n, node.windows.step
+    n, step, from_first = node.windows.n, node.windows.step, node.closes_after_first
 
     def folded(key: Any, rows: list[Any]) -> _Closed:
         aggregate, newest = None, 0
@@ -240,15 +244,17 @@ def _overlapping(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Close
 
     def add(key: Any, value: Any, timestamp: int, row: Any, now: int) -> _Closed | None:
         number = 0 if row is None else row[0][0]
-        put(key, (CountedValues(number + 1, now, None), timestamp, None))
+        at_ms = row[0][1] if from_first and number % step else now
+        put(key, (CountedValues(number + 1, at_ms, None), timestamp, None))
         start = number + 1 - n
         if start < 0 or start % step:
             put_value((key, number), (value, timestamp, None))
             return None
         rows = [read_value((key, one)) for one in range(start, number)]
-        for one in range(start, start + step):
+        for one in range(start, min(start + step, number)):
             put_value((key, one), None)
-        put_value((key, number), (value, timestamp, None))
+        if step < n:
+            put_value((key, number), (value, timestamp, None))
         return folded(key, [*rows, (value, timestamp, None)])
 
     def close(key: Any, row: Any) -> Iterator[_Closed]:
@@ -264,7 +270,7 @@ def _overlapping(node: CountWindowNode, task: TaskContext) -> tuple[_Add, _Close
 
 
 class Timers:
-    """The end of the pause of each key, or an earlier time, as rows of a timer store."""
+    """The end of the timeout of each key, or an earlier time, as rows of a timer store."""
 
     def __init__(self, task: TaskContext, spec: StoreSpec) -> None:
         self._store = task.store(spec.name)
@@ -282,8 +288,8 @@ class Timers:
         rows = takewhile(lambda row: row[0][0] <= limit, self._store.range())
         return (timer[1] for timer, _ in rows)
 
-    def postpone(self, now: int, end_of_pause: Callable[[Any], int]) -> None:
-        """Postpone the timers that are due by ``now`` and earlier than the ends of their pauses."""
+    def postpone(self, now: int, end_of_timeout: Callable[[Any], int]) -> None:
+        """Postpone the timers that are due by ``now`` and earlier than the end of their timeout."""
         last = None
         is_done = False
         while not is_done:
@@ -291,7 +297,7 @@ class Timers:
             found = [timer for timer, _ in islice(rows, _READ_AHEAD)]
             is_done = len(found) < _READ_AHEAD
             for timer in found:
-                end = end_of_pause(timer[1])
+                end = end_of_timeout(timer[1])
                 if timer[0] < end and timer != last:
                     self._store.put(timer, None)
                     self._store.put((end, timer[1]), b"")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from logstate.topology.operators.aggregates import count_window
 from logstate.topology.operators.aggregates.count_window import Timers
 from tests.campaigns.simulation.count_windows import CountWindows
-from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
+from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
 
 
@@ -25,3 +26,10 @@ def a_timer_of_count_windows_is_deleted_in_memory_only(patch: Patch) -> None:
         "            self.ran.add(timer)"
     )
     edit(patch, Timers, "due", "self._store.put(timer, None)", new)
+
+
+@bug
+def every_value_of_a_batch_delays_it(patch: Patch) -> None:
+    """The time of a batch begins with its last value instead of its first one."""
+    old = "at_ms = row[0][1] if from_first and number % step else now"
+    edit(patch, count_window, "_buffering", old, "at_ms = now")

@@ -59,12 +59,15 @@ def windows(n: int, step: int) -> CountWindows:
     return CountWindows(n, step=step, timeout=ms(TIMEOUT_MS))
 
 
-def lists_of(n: int, step: int, *, in_memory: bool = False) -> CountWindowNode:
+def lists_of(
+    n: int, step: int, *, in_memory: bool = False, is_batch: bool = False
+) -> CountWindowNode:
     """The values of each window, in order."""
     shape, kind = windows(n, step), "timestamped_key_value"
-    rows = CountedValuesSerde(shape, json if step == n else None)
+    keeps_values = step < n or is_batch
+    rows = CountedValuesSerde(shape, None if keeps_values else json)
     values = None
-    if step < n:
+    if keeps_values:
         values = StoreSpec("s-values", kind, KeyAndIdSerde(string, int64), int64, in_memory)
     return CountWindowNode(
         "windows",
@@ -72,6 +75,7 @@ def lists_of(n: int, step: int, *, in_memory: bool = False) -> CountWindowNode:
         initializer=list,
         aggregator=lambda _, value, found: [*found, value],
         result=None,
+        closes_after_first=is_batch,
         store=StoreSpec("s", kind, string, rows, in_memory),
         values=values,
         timers=timer_store("s-timers", str, in_memory=in_memory),
@@ -83,10 +87,13 @@ def process(run: OneOperator, record: Value) -> list[Result]:
 
 
 class Model:
-    """Count windows of plain lists: every value that came since the last pause of its key."""
+    """Count windows of plain lists: every value that came since the last pause of its key.
 
-    def __init__(self, n: int, step: int) -> None:
-        self.n, self.step = n, step
+    The lists of batches begin with the first value of the open one.
+    """
+
+    def __init__(self, n: int, step: int, *, is_batch: bool = False) -> None:
+        self.n, self.step, self.is_batch = n, step, is_batch
         self.clock = -1
         self.values: dict[str, list[tuple[int, int]]] = {}
         self.arrived: dict[str, int] = {}
@@ -106,12 +113,15 @@ class Model:
                 found += [self.result(quiet, one) for one in open_]
         if value is None:
             return found
-        self.arrived[key] = self.clock
         values = self.values.setdefault(key, [])
+        if not (self.is_batch and values):
+            self.arrived[key] = self.clock
         values.append((value, time))
         start = len(values) - self.n
         if start >= 0 and start % self.step == 0:
             found.append(self.result(key, values[start:]))
+            if self.is_batch:
+                del self.arrived[key], self.values[key]
         return found
 
     @staticmethod
@@ -136,12 +146,19 @@ def test_results_are_those_of_a_model_that_keeps_every_value(
 
 @pytest.mark.parametrize(("n", "step"), [(3, 3), (3, 1), (5, 2)])
 @pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("is_batch", [False, True])
 @given(records=VALUES, commit_every=st.integers(1, 5), crash_at=st.integers(0, 30))
 def test_a_crash_changes_nothing(
-    n: int, step: int, in_memory: bool, records: list[Value], commit_every: int, crash_at: int
+    n: int,
+    step: int,
+    in_memory: bool,
+    is_batch: bool,
+    records: list[Value],
+    commit_every: int,
+    crash_at: int,
 ) -> None:
     def node() -> CountWindowNode:
-        return lists_of(n, step, in_memory=in_memory)
+        return lists_of(n, n if is_batch else step, in_memory=in_memory, is_batch=is_batch)
 
     undisturbed, expected = results(node, process, records)
     run, found = results_through_a_crash(
@@ -350,6 +367,7 @@ def both_shapes() -> Topology:
             list, lambda found, word: [*found, word], value=list, store=f"s{step}"
         )
         lists.to(f"out{step}")
+    words.batch(2, within=ms(20), store="batches").to("batches")
     return builder.build()
 
 
