@@ -29,8 +29,8 @@ LINE_COLUMNS = 100
 # Files and functions over the limit today, with the size they must not exceed. An entry whose file
 # has come below the limit has to be removed: the test says so.
 LONG_FILES: dict[str, int] = {
-    # Nine classes whose methods return one another: apart they would import each other in a circle.
-    "topology/dsl/handles.py": 1223,
+    # Ten classes whose methods return one another: apart they would import each other in a circle.
+    "topology/dsl/handles.py": 1335,
 }
 LONG_FUNCTIONS: dict[str, int] = {
     # The hot loop: a call per record costs more than the operators it calls.

@@ -7,6 +7,7 @@ topology = builder.build()
 """
 
 from logstate.topology.declaring.windows import (
+    CountWindows,
     HoppingWindows,
     JoinWindows,
     SessionWindows,
@@ -22,6 +23,7 @@ from logstate.topology.dsl.flow import GlobalKTable
 from logstate.topology.dsl.handles import (
     BranchedKStream,
     CogroupedKStream,
+    CountWindowedKStream,
     KGroupedStream,
     KGroupedTable,
     KStream,
@@ -73,6 +75,8 @@ __all__ = [
     "Collect",
     "Count",
     "CountDistinct",
+    "CountWindowedKStream",
+    "CountWindows",
     "First",
     "GlobalKTable",
     "HoppingWindows",

@@ -61,6 +61,9 @@ SCALARS: Final[Mapping[str, ScalarFormat]] = {
 #: a key with the id of a record behind it: 4 bytes length, key | id
 KEY_AND_ID: Final = "key_and_id"
 
+#: keys of timers: 8 bytes time | key
+TIMER: Final = "timer"
+
 #: parts whose bytes have the order of the values, see `logstate.serdes.ordered_serde`
 ORDERED: Final = "ordered"
 

@@ -367,6 +367,24 @@ class AsyncRemoteStore(Generic[K, G, R, M]):
             lambda: self._store.answer_by(end_s, read, key, *arguments, partition=partition), end_s
         )
 
+    async def items(self, key: K, lower: Any = None, upper: Any = None) -> Iterator[Any]:
+        """Return the elements of a key of a list or a map, with their values."""
+        found: Iterator[Any] = (await self.answer("items", key, lower, upper)).value
+        return found
+
+    async def values(self, key: K, lower: Any = None, upper: Any = None) -> Iterator[R]:
+        """Return the values of a key of a list or a set."""
+        found: Iterator[R] = (await self.answer("values", key, lower, upper)).value
+        return found
+
+    async def contains(self, key: K, value: R) -> bool:
+        """Return whether the set of a key has a value."""
+        return bool((await self.answer("contains", key, value)).value)
+
+    async def size(self, key: K) -> int:
+        """Return the number of elements of a key."""
+        return int((await self.answer("size", key)).value)
+
     def range(self, lower: K | None = None, upper: K | None = None) -> AsyncIterator[tuple[G, R]]:
         """Yield rows between two keys, both inclusive, partition by partition."""
         return self.over_all("range", lower, upper)

@@ -13,6 +13,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.plain_functions import check_plain
 from logstate.topology.declaring.windows import (
+    CountWindows,
     JoinWindows,
     SessionWindows,
     SlidingWindows,
@@ -48,6 +49,12 @@ def check_emit(emit: object, windows: object | None) -> None:
 
 def check_windows(windows: object) -> None:
     """Refuse objects that are not windows, join windows included."""
+    if isinstance(windows, CountWindows):
+        raise declaration_error(
+            f"{windows!r} count the values of one grouped stream, and a cogroup has several, each"
+            " with its own values. merge() the streams before group_by_key(), or use windows in"
+            " time."
+        )
     if not isinstance(windows, Windows | SlidingWindows | SessionWindows):
         raise declaration_error(
             f"windowed_by takes windows, found {windows!r}. Give an object such as"

@@ -7,6 +7,7 @@ grace: without ``grace`` a window closes as soon as stream time reaches its end 
   negative;
 - sliding windows (KIP-450): [start, end], both ends inclusive, one window per distinct content;
 - session windows: [first event, last event], merged while the distance is <= the gap;
+- count windows: so many values of a key, whatever their times;
 - join windows: a left record at t matches right records in [t - before, t + after].
 """
 
@@ -26,6 +27,7 @@ Emit: TypeAlias = Literal["update", "commit", "close"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 _ZERO = timedelta(0)
+_COUNT_MAX = 2**31 - 1
 
 
 def to_ms(duration: timedelta, what: str) -> int:
@@ -387,6 +389,77 @@ class SessionWindows(_Spans):
         self.gap_ms = duration_ms(gap, "gap of session windows", at_least=1)
         self.grace_ms = duration_ms(grace, "grace of session windows")
         self._close_on_idle(close_on_idle, "session windows")
+
+
+class CountWindows(_Spans):
+    """Windows of ``n`` values of a key each, in the order in which the values arrive.
+
+    >>> from datetime import timedelta
+    >>> from logstate import CountWindows, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> pairs = CountWindows(2, step=2, timeout=timedelta(seconds=5))
+    >>> bids = builder.stream("bids", value=int).group_by_key().windowed_by(pairs)
+    >>> bids.reduce(lambda a, b: a + b, store="sums").to("sums")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("bids", [("lamp", 1, 0), ("lamp", 2, 1_000), ("lamp", 3, 2_000)])
+    ...     driver.pipe("bids", "sofa", 9, timestamp=7_000)
+    ...     driver.read_with_timestamps("sums", value=int)
+    [('lamp', 3, 1000), ('lamp', 3, 2000)]
+
+    Semantics: a window starts at every ``step``-th value of a key and has the ``n`` values from
+    there on: with ``step=n`` windows are side by side, with a smaller one they overlap. A window
+    has one result, when it has ``n`` values or when its key has had no value for the ``timeout``:
+    then all open windows of the key close with the values that they have, in the order of their
+    starts, and the next value of the key is its first one. The pause is measured in the operator's
+    stream time: it begins at the stream time at which the last value arrived, and ends before the
+    record that advances stream time by the timeout is counted. So late records are counted like
+    others. The results of a key between two pauses are those of ``group_by_dynamic(row_number,
+    every=f"{step}i", period=f"{n}i")`` in Polars, of which those with ``n`` values are its
+    ``rolling_sum(n)`` and so on.
+
+    Args:
+        n: values of a window, at least 1.
+        step: values from the start of a window to that of the next one, from 1 to ``n``.
+        timeout: the pause of a key that closes its open windows, at least 1 ms.
+        close_on_idle: let the timeout pass without a later record, too, once the inputs of the task
+            have been idle for this long, at least 1 ms; see the page about idle topics. None: open
+            windows wait for a later record.
+
+    Raises:
+        TopologyError: ``n`` or ``step`` is not such an int, or a time is not a timedelta in whole
+            milliseconds, or too short.
+
+    Source: Flink's ``countWindow(size, slide)``, which has no timeout, and Bytewax's ``collect``.
+    """
+
+    close_on_idle_ms: int | None = None
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        step: int = 1,
+        timeout: timedelta = timedelta(seconds=5),
+        close_on_idle: timedelta | None = None,
+    ) -> None:
+        self.n = _count(n, "n of count windows", "how many values a window has")
+        self.step = _count(step, "step of count windows", "after how many values the next starts")
+        self.timeout_ms = duration_ms(timeout, "timeout of count windows", at_least=1)
+        self._close_on_idle(close_on_idle, "count windows")
+        if self.step > self.n:
+            raise declaration_error(
+                f"step {self.step} is larger than n {self.n}: values between two windows would be"
+                " in none. Make step at most n, and filter() the stream if values are to be left"
+                " out."
+            )
+
+
+def _count(given: object, what: str, meaning: str) -> int:
+    if type(given) is not int or not 1 <= given <= _COUNT_MAX:
+        raise declaration_error(
+            f"{what} must be an int from 1 to {_COUNT_MAX}, found {given!r}. It is {meaning}."
+        )
+    return given
 
 
 class JoinWindows(_Spans):

@@ -21,7 +21,13 @@ from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
+from logstate.topology.declaring.windows import (
+    CountWindows,
+    Emit,
+    SessionWindows,
+    SlidingWindows,
+    Windows,
+)
 from logstate.topology.dsl.aggregate_plan import AggregatePlan, no_row
 from logstate.topology.dsl.aggregate_records import (
     GroupAggregates,
@@ -40,6 +46,7 @@ from logstate.topology.dsl.aggregations import (
     as_aggregator,
     reduction,
 )
+from logstate.topology.dsl.count_windows import CountOptions, batched, counted
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated
 from logstate.topology.dsl.flow import (
     GlobalKTable,
@@ -201,6 +208,65 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.filterNot``.
         """
         return self._filtered(predicate, name, keeps=False)
+
+    def batch(
+        self,
+        n: int,
+        *,
+        within: timedelta,
+        close_on_idle: timedelta | None = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KStream[K, list[V]]:
+        """Collect the values of each key into lists of ``n``, or fewer when the time is up.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> from logstate.serdes import list_of
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str)
+        >>> clicks.batch(2, within=timedelta(seconds=5), store="batches").to("batches")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "a", 0), ("ada", "b", 10), ("ada", "c", 4_000)])
+        ...     driver.pipe_all("clicks", [("bob", "d", 8_000), ("bob", "e", 9_000)])
+        ...     driver.read("batches", value=list_of(str))
+        [('ada', ['a', 'b']), ('ada', ['c']), ('bob', ['d', 'e'])]
+
+        Semantics:
+            Null key, null value: dropped and counted as dropped.
+            Late records: there are none: a batch has the values in the order of their arrival. Its
+                time begins at the stream time at which its first value arrives.
+            Order: a batch is sent when it has ``n`` values. Those whose time is up come before the
+                record that advances stream time, by the end of their time and then by the key's
+                bytes.
+            Repartition: only if an operator above may have changed keys.
+            Store: named ``store``, with a row per key; ``<store>-values`` has the values of the
+                open batches, one row each, and ``<store>-timers`` a row per key. A crash, a move
+                and a restore change nothing.
+            Timestamp: the largest of the values. Headers: of the record that closed the batch.
+
+        Args:
+            n: values of a batch, at least 1.
+            within: how much stream time after its first value a batch is sent at the latest, at
+                least 1 ms.
+            close_on_idle: send open batches without a later record, too, once the inputs of the
+                task have been idle for this long, at least 1 ms; see the page about idle topics.
+            store: name or :class:`Materialized` of the store; required.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of lists, written as Kafka's ``ListSerializer`` does; ``map_values`` with
+            another ``value=`` for JSON.
+
+        Raises:
+            TopologyError: ``n`` or ``within`` is too small, no store, a store with a retention, a
+                history, a capacity or headers, or a serde is not known.
+
+        Source: Bytewax's ``collect``, Akka Streams' ``groupedWithin``; in Flink, a ``countWindow``
+        with a trigger.
+        """
+        grouped = self.group_by_key()
+        return KStream._of(batched(grouped, n, within, close_on_idle, store, name))
 
     def deduplicate_by_key(
         self, interval: timedelta, **options: Unpack[KeyOptions]
@@ -1746,10 +1812,12 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
     @overload
+    def windowed_by(self, windows: CountWindows) -> CountWindowedKStream[K, V]: ...
+    @overload
     def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
     def windowed_by(
-        self, windows: Windows | SlidingWindows | SessionWindows
-    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        self, windows: Windows | SlidingWindows | SessionWindows | CountWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V] | CountWindowedKStream[K, V]:
         """Aggregate per key and window instead of per key.
 
         >>> from datetime import timedelta
@@ -1775,17 +1843,20 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
             Timestamp: see the aggregations.
 
         Args:
-            windows: tumbling, hopping, sliding, session, unlimited, or a subclass of
+            windows: tumbling, hopping, sliding, session, unlimited, count, or a subclass of
                 :class:`Windows`.
 
         Returns:
-            The windowed stream; that of sessions also takes a merger.
+            The windowed stream; that of sessions also takes a merger, and the results of count
+            windows are a stream.
 
         Raises:
             TopologyError: ``windows`` has another type.
 
         Source: Kafka Streams' ``KGroupedStream.windowedBy``; sliding: KIP-450; sessions: KIP-94.
         """
+        if isinstance(windows, CountWindows):
+            return CountWindowedKStream(self, windows)
         check_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self, windows)
@@ -2016,6 +2087,246 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             callbacks.merger(merger),
         )
         return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
+
+
+@dataclass(frozen=True, eq=False)
+class CountWindowedKStream(Generic[K, V]):
+    """A grouped stream cut into windows of so many values of a key.
+
+    >>> from datetime import timedelta
+    >>> from logstate import CountWindows, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> prices = builder.stream("prices", value=float).group_by_key()
+    >>> last_three = prices.windowed_by(CountWindows(3, timeout=timedelta(seconds=5)))
+    >>> last_three.reduce(lambda a, b: max(a, b), store="peaks").to("peaks")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     prices = [2.0, None, 3.0, 1.0, 1.5]
+    ...     driver.pipe_all("prices", [("tea", price, ms) for ms, price in enumerate(prices)])
+    ...     driver.read("peaks", value=float), driver.dropped_total
+    ([('tea', 3.0), ('tea', 3.0)], 1)
+
+    Made by ``KGroupedStream.windowed_by``. When windows close, and which values they have:
+    :class:`CountWindows`.
+
+    Semantics of all aggregations:
+        Null key: dropped and counted as dropped.
+        Null value: dropped and counted as dropped; it is in no window.
+        Late records: there are none: windows have the values in the order of their arrival.
+        Order: the results of a key by the starts of their windows; those that a timeout closes come
+            before the record that advances stream time, by the end of the pause and then by the
+            key's bytes.
+        Repartition: if the group needs it.
+        Store: named ``store``, a key-value store with a row per key: side by side the aggregate of
+            the open window, else the number of values, with the values in ``<store>-values``, one
+            row each. ``<store>-timers`` has a row per key. All of them are empty once every key has
+            paused for the timeout. A crash, a move and a restore change nothing: rows and clocks
+            are committed with the input offsets.
+        Timestamp: the largest of the window's values. Headers: of the record that closed it.
+
+    The results are a stream under the keys of the values: a window is final when it closes.
+    ``to_table(store=...)`` has the last result of each key.
+
+    Source: Flink's ``KeyedStream.countWindow``.
+    """
+
+    grouped: GroupedFlow[K, V]
+    windows: CountWindows
+
+    def _counted(self, fold: Fold, **options: Any) -> KStream[K, Any]:
+        return KStream._of(counted(self.grouped, self.windows, fold, **options))
+
+    def count(
+        self, *, store: str | Materialized | None = None, name: str | None = None
+    ) -> KStream[K, int]:
+        """The number of values of each window: ``n``, or less if a timeout has closed it.
+
+        >>> from datetime import timedelta
+        >>> from logstate import CountWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str).group_by_key()
+        >>> pairs = CountWindows(2, step=2, timeout=timedelta(seconds=5))
+        >>> clicks.windowed_by(pairs).count(store="clicks").to("n")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "a", 0), ("ada", "b", 1), ("ada", "c", 2)])
+        ...     driver.pipe("clicks", "bob", "d", timestamp=5_002)
+        ...     driver.read("n", value=int)
+        [('ada', 2), ('ada', 1)]
+
+        Semantics: see :class:`CountWindowedKStream`.
+
+        Args:
+            store: name or :class:`Materialized` of the store; required.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of results.
+
+        Raises:
+            TopologyError: no store, a store with a retention, a history, a capacity or headers, or
+                a serde is not known.
+
+        Source: Flink's ``countWindow(...).aggregate``.
+        """
+        return self._counted(COUNT, store=store, name=name)
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Combine the values of each window into one of the same type.
+
+        >>> from logstate import CountWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> bids = builder.stream("bids", value=int).group_by_key()
+        >>> pairs = bids.windowed_by(CountWindows(2))
+        >>> pairs.reduce(lambda a, b: max(a, b), store="bids").to("best")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("bids", [("lamp", 7, 0), ("lamp", 5, 1), ("lamp", 4, 2)])
+        ...     driver.read("best", value=int)
+        [('lamp', 7), ('lamp', 5)]
+
+        Semantics: see :class:`CountWindowedKStream`. A result of None is not sent.
+
+        Args:
+            reducer: ``reducer(old, new)``; the first value of a window is its aggregate without a
+                call. After None the next value is the aggregate.
+            store: name or :class:`Materialized` of the store; required.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of results.
+
+        Raises:
+            TopologyError: as :meth:`count`, or another shape of the callback.
+
+        Source: Flink's ``countWindow(...).reduce``.
+        """
+        fold = reduction(reducer, self.grouped.value)
+        return self._counted(fold, store=store, name=name)
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[A, V], A | None],
+        **options: Unpack[CountOptions[A]],
+    ) -> KStream[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        **options: Unpack[CountOptions[A]],
+    ) -> KStream[K, A]: ...
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[..., Any],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Fold the values of each window into an aggregate of any type.
+
+        >>> from logstate import CountWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> bids = builder.stream("bids", value=int).group_by_key()
+        >>> pairs = bids.windowed_by(CountWindows(2))
+        >>> pairs.aggregate(list, lambda found, bid: [*found, bid], value=list, store="s").to("out")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("bids", [("lamp", 7, 0), ("lamp", 5, 1), ("lamp", 4, 2)])
+        ...     driver.read("out", value=list)
+        [('lamp', [7, 5]), ('lamp', [5, 4])]
+
+        Semantics: see :class:`CountWindowedKStream`. A result of None is not sent.
+
+        Args:
+            initializer: ``initializer()`` makes the aggregate of a window: ``int``, a class.
+            aggregator: ``aggregator(aggregate, value)`` or ``aggregator(key, value, aggregate)``.
+                It may change the aggregate it is given, and has to return it. After None the next
+                value starts with the initializer again.
+            value: type or serde of the aggregate.
+            store: name or :class:`Materialized` of the store; required.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of results.
+
+        Raises:
+            TopologyError: as :meth:`count`, or another shape of a callback.
+
+        Source: Flink's ``countWindow(...).aggregate``.
+        """
+        fold = Fold(
+            "KSTREAM-COUNT-WINDOWS-",
+            callbacks.initializer(initializer),
+            callbacks.aggregator(aggregator),
+        )
+        return self._counted(fold, value=value, store=store, name=name)
+
+    @overload
+    def agg(
+        self,
+        record: RecordOf[V, A],
+        /,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KStream[K, A]: ...
+    @overload
+    def agg(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: Aggregate[V, Any, Any],
+    ) -> KStream[K, Any]: ...
+    def agg(  # type: ignore[misc]  # mypy finds "record" among the names of the second overload
+        self,
+        record: Any = None,
+        /,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: Any,
+    ) -> KStream[K, Any]:
+        """Compute several aggregates of each window as the fields of one record.
+
+        >>> from logstate import CountWindows, Max, Mean, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.stream("prices", value=int).group_by_key().windowed_by(CountWindows(2))
+        >>> moving = prices.agg(mean=Mean(lambda n: n), high=Max(lambda n: n), store="moving")
+        >>> moving.to("moving")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("prices", [("tea", 7, 0), ("tea", 5, 1), ("tea", 4, 2)])
+        ...     driver.read("moving", value=dict)
+        [('tea', {'mean': 6.0, 'high': 7}), ('tea', {'mean': 4.5, 'high': 5})]
+
+        Semantics: see :class:`CountWindowedKStream`. Aggregates ignore a None that their function
+        returns; the value is in the window, and ``Count()`` counts it.
+
+        Args:
+            record: a class of :class:`Aggregates`.
+            store: name or :class:`Materialized` of the store; required.
+            name: the operator's name; generated if not given.
+            aggregates: the aggregates by the names of their fields.
+
+        Returns:
+            The stream of records.
+
+        Raises:
+            TopologyError: as :meth:`count`, no aggregates, or a name that a record cannot have.
+
+        Source: SQL's ``OVER (ROWS BETWEEN ... PRECEDING AND CURRENT ROW)``.
+        """
+        plan = planned(record, aggregates, self.grouped.value)
+        fold = plan.fold("KSTREAM-COUNT-WINDOWS-")
+        result = None if plan.row is plan.record else (plan.result, plan.result_serde())
+        return self._counted(fold, store=store, name=name, result=result)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from datetime import timedelta
 from itertools import islice, takewhile
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from logstate.contracts.formats import TIMER
 from logstate.contracts.record_parts import event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import StoreSpec
@@ -58,7 +59,7 @@ class TimerSerde(Serde[Timer[K]]):
         return lambda data: Timer(_TIME.unpack_from(data)[0], inner(data[8:]))
 
     def describe(self) -> dict[str, Any]:
-        return {"format": "timer", "schema": None, "inner": self.inner.describe()}
+        return {"format": TIMER, "schema": None, "inner": self.inner.describe()}
 
 
 class TimerLook:

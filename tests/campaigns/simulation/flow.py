@@ -19,7 +19,8 @@ into the metadata of an offset, and with a store that forgets; ``histories`` is 
 prices that are deleted, and histories and segments so short that all of them expire; ``timers``
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
 the late records of windows, of sessions, of a join and of a table with a history; ``collections``
-has a list, a map, a set and a counter.
+has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
+``counts`` has count windows.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ from logstate.topology import (
     timer_store,
     until_window_closes,
 )
+from tests.campaigns.simulation.aggregated_orders import aggregate
 from tests.campaigns.simulation.collected_orders import collect
+from tests.campaigns.simulation.counted_orders import count_orders
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -209,6 +212,8 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "timers": _timers_variant,
             "collections": collect,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
+            "aggregates": aggregate,
+            "counts": count_orders,
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.campaigns.simulation import failed_ends
+from tests.campaigns.simulation.aggregate_records import AggregateRecords
 from tests.campaigns.simulation.collection_stores import CollectionStores
+from tests.campaigns.simulation.count_windows import CountWindows
 from tests.campaigns.simulation.coverage import FAULTS
 from tests.campaigns.simulation.damaged_blocks import DamagedBlocks
 from tests.campaigns.simulation.dead_letters import DeadLetters
@@ -47,11 +49,13 @@ class Story(NamedTuple):
 
 STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
+    "aggregate_records": Story(AggregateRecords.of),
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
     "collection_stores": Story(CollectionStores.of),
     "damaged_blocks": Story(DamagedBlocks.of),
+    "count_windows": Story(CountWindows.of),
     "dead_letters": Story(DeadLetters.of),
     "dead_owner": Story(DeadOwner.of),
     "foreign_keys": Story(ForeignKeys.of),

@@ -20,7 +20,18 @@ def _topology(variant: str) -> Topology:
 
 
 @pytest.mark.parametrize(
-    "variant", ["streams", "sources", "versions", "timers", "late", "foreign_keys", "collections"]
+    "variant",
+    [
+        "streams",
+        "sources",
+        "versions",
+        "timers",
+        "late",
+        "foreign_keys",
+        "collections",
+        "aggregates",
+        "counts",
+    ],
 )
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:
     inputs: list[Any] = [

@@ -30,11 +30,13 @@ import pytest
 from logstate.testing.simulation.swarm import Swarm
 from tests.campaigns.simulation.campaign import Outcome, run_seeds
 from tests.campaigns.simulation.planted import (  # noqa: F401  each registers its bugs
+    aggregate_bugs,
     buffer_bugs,
     claim_bugs,
     clock_bugs,
     collection_bugs,
     commit_bugs,
+    count_window_bugs,
     cut_bugs,
     directory_bugs,
     expiry_bugs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,6 +82,7 @@ def test_queries_http_and_a_restore_on_an_empty_disk(tmp_path: Path) -> None:
         until(lambda: found(app) == HELD)
         check_queries(app.store)
         check_queries(app.remote_store)
+        asyncio.run(check_awaited(app))
         with httpx.Client(
             base_url=app.all_instances()[0].host, trust_env=False, timeout=PATIENCE_S
         ) as http:
@@ -103,6 +105,14 @@ def check_queries(store: Callable[..., Any]) -> None:
     assert store(VISITS).get("ada") == 4
     with pytest.raises(StoreArgumentError, match=r"contains\(value=...\) takes .*found 5"):
         tags.contains("ada", 5)
+
+
+async def check_awaited(app: Application) -> None:
+    orders, prices, tags = map(app.async_remote_store, ("orders", "prices", "tags"))
+    assert list(await orders.values("ada", 2)) == [3, 4]
+    assert list(await prices.items("ada", 0, 3)) == [(3, 1.5)]
+    assert (await orders.size("ada"), await tags.contains("ada", "t3")) == (3, True)
+    assert [row async for row in tags.range("b", "c")] == [("bob", "t5")]
 
 
 def rows(response: httpx.Response) -> Any:

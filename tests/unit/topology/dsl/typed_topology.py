@@ -25,6 +25,9 @@ from logstate.testing import TopologyTestDriver
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.topology import (
+    Aggregates,
+    Count,
+    CountWindows,
     JoinWindows,
     KGroupedStream,
     KGroupedTable,
@@ -215,3 +218,20 @@ class CountsVisits(Processor[str, Click, str, int]):
 
 def stores_of_tests(driver: TopologyTestDriver) -> None:
     assert_type(driver.store(VISITS), KeyValueStore[str, int])
+
+
+class Total(Aggregates[Click]):
+    clicks = Count()
+
+
+def count_windows(builder: StreamsBuilder) -> None:
+    clicks = builder.stream("clicks", key=str, value=Click).group_by_key()
+    lasts = clicks.windowed_by(CountWindows(3))
+    assert_type(lasts.count(store="n"), KStream[str, int])
+    assert_type(lasts.reduce(lambda _, click: click, store="last"), KStream[str, Click])
+    times = lasts.aggregate(int, lambda total, click: total + click.ms, value=int, store="ms")
+    assert_type(times, KStream[str, int])
+    assert_type(lasts.agg(Total, store="total"), KStream[str, Total])
+    stream = builder.stream("clicks", key=str, value=Click)
+    assert_type(stream.batch(3, within=timedelta(1), store="b"), KStream[str, list[Click]])
+    lasts.count(store="n", emit="close")  # type: ignore[call-arg]

@@ -34,10 +34,12 @@ class Keep(Processor[str, int, str, int]):
         context.forward(record._replace(value=number))
 
 
-def topology() -> Topology:
+def topology(source: str = "in", sink: str = "out") -> Topology:
     builder = StreamsBuilder()
-    kept = builder.stream("in", key=str, value=int).process(Keep, stores=STORES, key=str, value=int)
-    kept.to("out")
+    kept = builder.stream(source, key=str, value=int).process(
+        Keep, stores=STORES, key=str, value=int
+    )
+    kept.to(sink)
     return builder.build()
 
 
