@@ -19,7 +19,7 @@ into the metadata of an offset, and with a store that forgets; ``histories`` is 
 prices that are deleted, and histories and segments so short that all of them expire; ``timers``
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
 the late records of windows, of sessions and of a join; ``collections`` has a list, a map, a set and
-a counter.
+a counter; ``expiry`` has stores with a TTL.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from logstate.topology import (
     until_window_closes,
 )
 from tests.campaigns.simulation.collected_orders import collect
+from tests.campaigns.simulation.expiring_orders import expire
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -208,6 +209,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "histories": _histories_variant,
             "timers": _timers_variant,
             "collections": collect,
+            "expiry": expire,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
         }
         joined.get(variant, _table_variant)(orders, prices)

@@ -215,7 +215,8 @@ def make_fold(
         step += _REPLACED.format(old=f"{read}[0]" if copies_old else "row[0]")
     elif copies_old:
         step += _COPIED_OLD.format(read=read)
-    step += _PUT_VERSION if node.is_versioned() else _PUT.format(start=start)
+    may_be_refused = node.is_versioned() or node.store.ttl_ms is not None
+    step += _PUT_VERSION if may_be_refused else _PUT.format(start=start)
     step += _DELETED_AT if is_held else ""
     updates = node.rows_before(task)
     if updates is not None:
