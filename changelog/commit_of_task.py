@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from logstate.changelog.cut import Cut, decode_cut, decode_cut_record
+from logstate.contracts.processing import STREAM_TIME
 
 
 class CommitOfTask(NamedTuple):
@@ -55,8 +56,17 @@ def _from_record(value: bytes | None, topic: str, committed_offset: int) -> Cut 
 
 
 def clock_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
-    """A store's stream time among the clocks of its task; None if the cut does not know it."""
-    return _of_store("store", entry, clocks)
+    """A store's stream time among the clocks of its task; None if the cut does not know it.
+
+    A store whose rows have a TTL has no clock before its first commit, but the task has.
+
+    >>> clock_of_store({"name": "seen", "ttl_ms": 10}, {"task:stream_time": 7})
+    7
+    """
+    found = _of_store("store", entry, clocks)
+    if found is None and entry.get("ttl_ms") is not None:
+        return clocks.get(STREAM_TIME)
+    return found
 
 
 def rows_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:

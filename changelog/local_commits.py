@@ -67,9 +67,9 @@ class LocalCommits:
         rows: dict[bytes, bytes | None] = {}
         ranges: list[KeyRange] = []
         for name, of_store in self._rows.items():
-            prefix, layer = of_store.prefix, layers[name]
-            rows.update((prefix + key, value) for key, value in layer.rows.items())
-            ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]
+            for prefix, layer in of_store.placed([layers[name]]):
+                rows.update((prefix + key, value) for key, value in layer.rows.items())
+                ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]
         prepared = PreparedRows(dict(numbers), writer, rows, ranges)
         self._writer = writer
         self._backend.write({PREPARED_KEY: msgspec.msgpack.encode(prepared)})

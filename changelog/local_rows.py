@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from logstate.changelog.backend.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.store_fingerprint import (
     fingerprint,
     fingerprint_before_any,
     keeps_local_rows,
     store_changes,
 )
-from logstate.changelog.stored_meta import StoredMeta, prefix_of
+from logstate.changelog.stored_meta import StoredMeta, ranges_of
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.stores import StoreSpec
 
@@ -40,8 +40,7 @@ def discard_incompatible_rows(
         if stored is None and spec.name in meta.numbers:
             stored = msgspec.json.encode(fingerprint_before_any(spec), order="deterministic")
         if stored is not None and stored != declared and not _is_compatible(spec, stored, declared):
-            prefix = prefix_of(meta.number_of(spec.name))
-            incompatible.append((prefix, end_of_prefix(prefix)))
+            incompatible += ranges_of(meta.number_of(spec.name))
             kept = (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets, meta.begins)
             for known in kept:
                 known.pop(spec.name, None)

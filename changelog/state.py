@@ -27,6 +27,7 @@ from pathlib import Path
 
 from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.expiry import Expiry
 from logstate.changelog.loading import Loads
 from logstate.changelog.local_commits import LocalCommits
 from logstate.changelog.local_rows import discard_incompatible_rows
@@ -95,6 +96,7 @@ class TaskState:
         self._expiring: dict[str, SegmentClock] = {}
         #: clocks that committed rows stand for; those of the cut may be ahead during a restore
         self._row_clocks: dict[str, TimeCell] = {}
+        self.expiry = Expiry(context, self.meta, self._row_clocks, self._writes)
         self._committed_clocks: dict[str, int] = {}
         self._journaled_clocks: dict[str, int] = {}
         self._context = context
@@ -114,7 +116,7 @@ class TaskState:
         prefix = prefix_of(self.meta.number_of(spec.name))
         is_memory = spec.in_memory or self._persistent is self._memory
         backend = self._memory if is_memory else self._persistent
-        rows = Rows(prefix, backend, is_cached=not is_memory)
+        rows = self.expiry.rows_of(spec, prefix, backend, is_cached=not is_memory)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
         (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
@@ -374,8 +376,7 @@ class TaskState:
             if not layers and not loaded:
                 continue
             touched.append((name, rows))
-            prefix = rows.prefix
-            for layer in layers:
+            for prefix, layer in rows.placed(layers):
                 for key, value in layer.rows.items():
                     merged[prefix + key] = value
                 ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]

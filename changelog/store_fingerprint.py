@@ -44,6 +44,11 @@ _STEPS = (
 _GAP = "It counts from now on: a session that is there changes when the next record comes near it"
 _LIMIT = "It counts from now on; rows that are there stay as they are"
 
+_TTL = (
+    "It counts from the time of each row, that of its last write: rows that have expired by it are"
+    " deleted, and what was deleted does not come back"
+)
+
 #: for the parts that are not serdes: the verdict about any change, and its effect
 _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
     "kind": (Verdict.REFUSED, _OTHER_ROWS),
@@ -63,18 +68,24 @@ _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
     "gap_ms": (Verdict.COMPATIBLE, _GAP),
     "grace_ms": (Verdict.COMPATIBLE, _LIMIT),
     "capacity": (Verdict.COMPATIBLE, _LIMIT),
+    "ttl_ms": (Verdict.COMPATIBLE, _TTL),
 }
 #: None stands for windows of the user's own, and for processors: nothing is known of these
 _OFTEN_UNKNOWN: Final = ("advance_ms", "gap_ms")
 _TIMES: Final = ("retention_ms", "history_ms")
 _LAYOUTS: Final = ("segment_interval_ms", "keep_at_retention", "layout")
 _FIRST_LAYOUT: Final = 1
+#: rows begin with their times, and there is an index of these
+_LAYOUT_WITH_TIMES: Final = 2
+#: what a fingerprint without these parts says
+_UNSAID: Final = {"layout": _FIRST_LAYOUT, "ttl_ms": None}
 
 
 def fingerprint(spec: StoreSpec) -> dict[str, Any]:
     """Return everything that the bytes of a store depend on."""
     kind = kind_of(spec)
     element = {} if spec.element is None else {"element": spec.element_format}
+    ttl = {} if spec.ttl_ms is None else {"ttl_ms": spec.ttl_ms}
     return {
         "kind": spec.kind,
         "row_format": ROW_FORMAT,
@@ -89,11 +100,12 @@ def fingerprint(spec: StoreSpec) -> dict[str, Any]:
         "segment_interval_ms": kind.segment_interval_ms(spec),
         "grace_ms": spec.grace_ms,
         "capacity": spec.capacity,
+        **ttl,
         "retain_duplicates": spec.retain_duplicates,
         "with_headers": spec.with_headers,
         "logs_headers": spec.logs_headers,
         "keep_at_retention": spec.keep_at_retention,
-        "layout": kind.local_layout(spec),
+        "layout": kind.local_layout(spec) if spec.ttl_ms is None else _LAYOUT_WITH_TIMES,
         "in_memory": spec.in_memory,
         "is_logged": spec.is_logged,
     }
@@ -110,7 +122,7 @@ def store_changes(name: str, stored: Fingerprint, declared: Fingerprint) -> list
 
 
 def _changes(subject: str, stored: Fingerprint, declared: Fingerprint) -> Iterator[SpecChange]:
-    stored = {"layout": _FIRST_LAYOUT, **stored}
+    stored, declared = {**_UNSAID, **stored}, {**_UNSAID, **declared}
     for part, (verdict, meaning) in _RULES.items():
         if part not in stored or stored[part] == declared[part]:
             continue

@@ -84,6 +84,7 @@ class _Entry(msgspec.Struct, kw_only=True):
     segment_interval_ms: Milliseconds | None = None
     grace_ms: Milliseconds | None = None
     capacity: Milliseconds | None = None
+    ttl_ms: Milliseconds | None = None
     retain_duplicates: bool = False
     with_headers: bool = False
     logs_headers: bool = False

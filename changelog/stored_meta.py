@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import msgspec
 
-from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
+from logstate.changelog.backend.backend import KeyRange, StoreBackend, end_of_prefix
 
 META_KEY = b"\x00meta"
 _STORES = b"\x01"
+_INDEXES = b"\x02"
 
 
 def prefix_of(number: int) -> bytes:
     """Return the prefix of the keys of a store's rows."""
     return _STORES + number.to_bytes(2, "big")
+
+
+def index_prefix(prefix: bytes) -> bytes:
+    """Return the prefix of the index of the times of a store's rows, of the prefix of these."""
+    return _INDEXES + prefix[1:]
+
+
+def ranges_of(number: int) -> list[KeyRange]:
+    """Return the ranges of everything that is stored for a store."""
+    rows = prefix_of(number)
+    return [(prefix, end_of_prefix(prefix)) for prefix in (rows, index_prefix(rows))]
 
 
 class StoredMeta(msgspec.Struct):
@@ -69,9 +81,9 @@ def read_meta(backend: StoreBackend) -> StoredMeta:
         return StoredMeta()
     meta = msgspec.msgpack.decode(raw, type=StoredMeta)
     if meta.loading:
-        prefixes = [prefix_of(meta.numbers[store]) for store in meta.loading]
+        ranges = [one for store in meta.loading for one in ranges_of(meta.numbers[store])]
         for store in meta.loading:
             meta.positions.pop(store, None)
         meta.loading = []
-        backend.write(meta.row(), [(prefix, end_of_prefix(prefix)) for prefix in prefixes])
+        backend.write(meta.row(), ranges)
     return meta

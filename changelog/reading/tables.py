@@ -139,6 +139,7 @@ class StoreTable:
             bool(entry.get("retain_duplicates")) and self._layout.sequence_at is not None
         )
         self._oldest = kind.oldest_shown(entry)
+        self._ttl_ms: int | None = entry.get("ttl_ms")
         self.changes_within_ms: int | None = self.history_ms if self.is_versioned else None
         """How far behind the newest row the store lets a row change; None: without a limit."""
         if self._oldest is not None:
@@ -177,7 +178,9 @@ class StoreTable:
         return [*columns, _headers_column()] if with_meta else columns
 
     def shown(self, block: Block, clock_ms: int) -> Block:
-        """Without the windows that the store hides at a stream time; its log may have them yet."""
+        """Without the rows that the store hides at a stream time; its log may have them yet."""
+        if self._ttl_ms is not None:
+            return block.filter(pc.greater(block.times, clock_ms - self._ttl_ms))
         if self._oldest is None:
             return block
         at = self._layout.end_at or self._layout.start_at

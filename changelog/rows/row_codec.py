@@ -76,6 +76,14 @@ class RowCodec(NamedTuple):
         return lambda raw: first <= raw <= last
 
 
+def format_of_rows(formats: RowFormats, spec: StoreSpec) -> RowFormat:
+    """The format of a store's rows among those of its kind; rows with a TTL begin with a time."""
+    row_format = formats[spec.with_headers]
+    if spec.ttl_ms is None or row_format.has_timestamp:
+        return row_format
+    return EXPIRING_ROW
+
+
 def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
     """The topic that the store's serdes are bound to: its changelog, or the source topic."""
     if spec.source_topic is not None:
@@ -219,6 +227,12 @@ ROW_WITH_HEADERS: Final = RowFormat(
     lambda row: row[decode_headers(row, 0)[1] :],
     _decoder_after_headers,
     has_headers=True,
+)
+#: of plain stores whose rows expire: the time is for the store, its users see the value alone
+EXPIRING_ROW: Final = RowFormat(
+    timestamped_row,
+    lambda row: row[8:],
+    lambda decode: lambda row: decode(row[8:]),
 )
 PLAIN_ROWS: Final[RowFormats] = PLAIN_ROW, PLAIN_ROW
 TIMESTAMPED_ROWS: Final[RowFormats] = TIMESTAMPED_ROW, TIMESTAMPED_ROW_WITH_HEADERS

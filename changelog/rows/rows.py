@@ -23,7 +23,7 @@ The cache and the mirrors are bounded in bytes, over all stores of a worker: the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import compress, islice, repeat
 from math import ceil
@@ -323,6 +323,10 @@ class Rows:
         self._frozen = []
         self._journal = None
         self._rebuild()
+
+    def placed(self, layers: Iterable[Layer]) -> Iterator[tuple[bytes, Layer]]:
+        """The layers and their parts, each with the prefix of its keys in the backend."""
+        return ((self.prefix, layer) for layer in layers)
 
     def unapplied(self) -> list[Layer]:
         """Committed layers that the backend does not hold yet, oldest first."""

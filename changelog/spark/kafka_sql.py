@@ -158,10 +158,13 @@ def decoded(description: Mapping[str, Any] | None, column: str) -> str:
 def hidden_rows(entry: Mapping[str, Any], clocks: Mapping[int, int]) -> str | None:
     """Return the condition for expired rows, which the store hides; None if it hides none."""
     kind = kind_of(entry)
-    oldest = kind.oldest_shown(entry)
+    oldest, ttl_ms = kind.oldest_shown(entry), entry.get("ttl_ms")
+    if ttl_ms is not None:
+        oldest, time = 1 - ttl_ms, "_timestamp"
+    else:
+        time = "window_start" if kind.key_layout.end_at is None else "window_end"
     if oldest is None or not clocks:
         return None
-    time = "window_start" if kind.key_layout.end_at is None else "window_end"
     cases = " ".join(f"when {n} then {clock + oldest}L" for n, clock in sorted(clocks.items()))
     return f"unix_millis({time}) < case _partition {cases} end"
 
@@ -181,9 +184,10 @@ def newest_rows(
         .withColumnRenamed("max(offset)", "offset")
     )
     rows = stored.join(newest, ["key", "partition", "offset"], "left_semi")
-    found = rows.where(row_condition(entry)).selectExpr(*expressions, "partition as _partition")
+    places = "partition as _partition", "timestamp as _timestamp"
+    found = rows.where(row_condition(entry)).selectExpr(*expressions, *places)
     shown = found if hidden is None else found.where(f"not coalesce({hidden}, false)")
-    return shown.drop("_partition")
+    return shown.drop("_partition", "_timestamp")
 
 
 def stored_key(entry: Mapping[str, Any]) -> str:

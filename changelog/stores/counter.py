@@ -26,8 +26,9 @@ class CounterStore(TaskKeyValueStore[K, int]):
                 f"store {self.name!r}: the amount to add is an int, found {type(amount).__name__}"
             )
         total = (found or 0) + amount
-        self.put(key, total)
-        return total
+        # False from a store with a TTL: the record is older than that, and adds nothing.
+        is_dropped = self.put(key, total) is False  # type: ignore[func-returns-value]
+        return (found or 0) if is_dropped else total
 
 
 COUNTERS: Final[StoreKind] = replace(KEY_VALUE, name="counter", store=CounterStore)

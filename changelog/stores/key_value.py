@@ -12,7 +12,20 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
-from logstate.changelog.rows.row_codec import PLAIN_ROWS, RowCodec, row_codec, serde_topic
+from logstate.changelog.rows.expiring_rows import (
+    CommittedTime,
+    ExpiringRows,
+    LiveRows,
+    StreamTime,
+    pack_time,
+)
+from logstate.changelog.rows.row_codec import (
+    PLAIN_ROWS,
+    RowCodec,
+    format_of_rows,
+    row_codec,
+    serde_topic,
+)
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.serialization_errors import (
     key_serialization_error,
@@ -20,7 +33,7 @@ from logstate.changelog.rows.serialization_errors import (
 )
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.store_kind import StoreKind
-from logstate.contracts.processing import TaskContext
+from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.stores import Entries, StoreSpec, pairs_of
 
 K = TypeVar("K")
@@ -97,9 +110,11 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        row_format = self.row_formats[spec.with_headers]
-        super().__init__(row_codec(spec, serde_topic(spec, context), row_format), rows)
+        row_format = format_of_rows(self.row_formats, spec)
+        codec = row_codec(spec, serde_topic(spec, context), row_format)
+        super().__init__(codec, live_rows(spec, rows, context))
         self.name = spec.name
+        self._ttl_ms = spec.ttl_ms
         self._rows, self._writes, self._context = rows, writes, context
         self.put = self._bound_put(rows, writes, context)
 
@@ -113,7 +128,7 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         put = self._bound_put(
             self._rows, self._writes, self._context, is_allowed, partial(refuse, "put")
         )
-        get = _bound_get(self.codec, self._rows, is_allowed, partial(refuse, "get"))
+        get = _bound_get(self.codec, self._reads, is_allowed, partial(refuse, "get"))
         return {"get": get, "put": put}
 
     def put_if_absent(self, key: K, value: V) -> V | None:
@@ -136,7 +151,20 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
-        self._rows.put_rows({key: value for key, value, _, _ in records})
+        if self._ttl_ms is None:
+            self._rows.put_rows({key: value for key, value, _, _ in records})
+            return
+        self._rows.put_rows(
+            {
+                key: None if value is None else pack_time(timestamp or 0) + value
+                for key, value, timestamp, _ in records
+            }
+        )
+        self._learn_time(records)
+
+    def _learn_time(self, records: Sequence[LoggedFields]) -> None:
+        if isinstance(self._rows, ExpiringRows):
+            self._rows.learn(records)
 
     def _bound_put(
         self,
@@ -148,6 +176,8 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
     ) -> Callable[[K, V | None], None]:
         encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
         put_row, log, name = rows.put, writes.add, self.name
+        if self._ttl_ms is not None:
+            return self._bound_put_of_live(self._ttl_ms, is_allowed, refuse)
 
         def put(key: K, value: V | None) -> None:
             if is_allowed is not None and not is_allowed():
@@ -164,6 +194,53 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
             log(row_key, (row_key, row, context.timestamp, None))
 
         return put
+
+    def _bound_put_of_live(
+        self,
+        ttl_ms: int,
+        is_allowed: Callable[[], bool] | None,
+        refuse: Callable[[], None],
+    ) -> Callable[[K, V | None], Any]:
+        """Return a put that drops a row that has expired already, and then returns False."""
+        encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
+        put_row, log, name = self._rows.put, self._writes.add, self.name
+        context, drop = self._context, self._context.store_dropper(self.name)
+
+        def put(key: K, value: V | None) -> bool | None:
+            if is_allowed is not None and not is_allowed():
+                refuse()
+            try:
+                row_key = encode_key(key)
+            except Exception as error:  # noqa: BLE001  serdes raise anything
+                raise key_serialization_error(name, key, error) from error.__cause__
+            try:
+                row = None if value is None else encode_value(value)
+            except Exception as error:  # noqa: BLE001
+                raise value_serialization_error(name, error) from error.__cause__
+            timestamp = context.timestamp
+            if row is None:
+                put_row(row_key, None)
+            elif timestamp + ttl_ms > context.stream_time:
+                put_row(row_key, pack_time(timestamp) + row)
+            else:
+                drop(context.stream_time - timestamp - ttl_ms)
+                return False
+            log(row_key, (row_key, row, timestamp, None))
+            return None
+
+        return put
+
+
+def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> ReadableRows:
+    """Rows as their store shows them: without those that have expired, if rows do."""
+    return rows if spec.ttl_ms is None else LiveRows(rows, spec.ttl_ms, clock)
+
+
+def key_value_reader(
+    spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
+) -> KeyValueReads[Any, Any]:
+    """The reads of a query, at the stream time of its commit."""
+    return KeyValueReads(codec, live_rows(spec, rows, CommittedTime(cell.time)))
 
 
 def _bound_get(
@@ -189,6 +266,6 @@ def _bound_get(
 
 
 KEY_VALUE: Final = StoreKind(
-    "key_value", TaskKeyValueStore, lambda _spec, codec, rows, _cell: KeyValueReads(codec, rows),
+    "key_value", TaskKeyValueStore, key_value_reader,
     are_rows_records=True, can_be_filled=True,
 )  # fmt: skip

@@ -28,7 +28,7 @@ from logstate.changelog.stores.timestamped_key_value import TIMESTAMPED_KEY_VALU
 from logstate.changelog.stores.versioned import VERSIONED
 from logstate.changelog.stores.window import TIMESTAMPED_WINDOWS, WINDOWS
 from logstate.contracts.errors import TopologyError
-from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.processing import STREAM_TIME, TaskContext, TimeCell
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 
@@ -85,4 +85,10 @@ def reader_maker(spec: StoreSpec, application_id: str) -> MakeReader:
         return lambda _rows, _clocks: NoReads()
     topic = spec.source_topic or changelog_topic(application_id, spec.name)
     codec, clock = row_codec(spec, topic, kind.row_format(spec)), f"store:{spec.name}"
-    return lambda rows, clocks: reader(spec, codec, rows, TimeCell(clocks.get(clock, -1)))
+    # The cut knows the stream time of the task before a store with a TTL has a clock.
+    names = (clock,) if spec.ttl_ms is None else (clock, STREAM_TIME)
+
+    def make(rows: ReadableRows, clocks: Mapping[str, int]) -> Any:
+        return reader(spec, codec, rows, TimeCell(max(clocks.get(name, -1) for name in names)))
+
+    return make

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from logstate.changelog.rows.row_codec import RowCodec, RowFormat, RowFormats
+from logstate.changelog.rows.row_codec import RowCodec, RowFormat, RowFormats, format_of_rows
 from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.changelog_keys import PLAIN, WINDOWED, KeyLayout
@@ -100,8 +100,7 @@ class StoreKind:
 
     def row_format(self, spec: StoreSpec) -> RowFormat:
         """Return the format of a store's rows."""
-        row_format: RowFormat = self.store.row_formats[spec.with_headers]
-        return row_format
+        return format_of_rows(self.store.row_formats, spec)
 
     def value_of(self, key: bytes, logged: bytes, store: str) -> bytes:
         """Return the value, as bytes, in a record of a store's changelog."""

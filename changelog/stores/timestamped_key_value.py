@@ -51,6 +51,8 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         super().__init__(spec, rows, writes, context)
         if self._behind is None:
             self.get_row = self.get
+        if spec.ttl_ms is not None:
+            self._hide_expired(spec.ttl_ms)
 
     def checked(
         self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
@@ -58,13 +60,14 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         """As of a plain store; the wrapper that checks the times of rows also checks ``put``."""
         if self._behind is None:
             return {}
-        return {"get": self._behind.bound_get(is_allowed, partial(refuse, "get"))}
+        get = self._behind.bound_get(is_allowed, partial(refuse, "get"))
+        return {"get": get if self._ttl_ms is None else self._only_live(get)}
 
     def latest_bytes(self, key: K) -> bytes | None:
         """Return the bytes of a row's value, as logged; None if the row does not exist."""
         if self._behind is not None:
             self._behind.flush()
-        row = self._rows.get(self.codec.encode_key(key))
+        row = self._reads.get(self.codec.encode_key(key))
         return None if row is None else self.codec.row_format.value_of(row)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
@@ -76,6 +79,7 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
                 for key, value, timestamp, headers in records
             }
         )
+        self._learn_time(records)
         if self._behind is not None:
             self._behind.forget_known()
 
@@ -103,6 +107,37 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         self.get, self.get_row = behind.bound_reads(self.get)
         refused = partial(key_serialization_error, name)
         return behind.bound_put(direct, encode_key=encode_key, key_serialization_error=refused)
+
+    def _hide_expired(self, ttl_ms: int) -> None:
+        """Neither return nor take rows that have expired."""
+        if self._behind is not None:
+            self.get, self.get_row = map(self._only_live, (self.get, self.get_row))
+        self.put = self._put_of_live(self.put, ttl_ms)
+
+    def _only_live(self, read: Callable[[K], Any]) -> Callable[[K], Any]:
+        """Return the read of rows kept as objects, without those that have expired."""
+        context, ttl_ms = self._context, self._spec.ttl_ms
+        assert ttl_ms is not None
+
+        def get(key: K) -> Any:
+            row = read(key)
+            return None if row is None or row[1] + ttl_ms <= context.stream_time else row
+
+        return get
+
+    def _put_of_live(
+        self, put_row: Callable[[K, Any], None], ttl_ms: int
+    ) -> Callable[[K, Any], Any]:
+        """Return a put that drops a row that has expired already, and then returns False."""
+        context, drop = self._context, self._context.store_dropper(self.name)
+
+        def put(key: K, row: Any) -> bool | None:
+            if row is None or row[0] is None or row[1] + ttl_ms > context.stream_time:
+                return put_row(key, row)  # type: ignore[func-returns-value]
+            drop(context.stream_time - row[1] - ttl_ms)
+            return False
+
+        return put
 
 
 TIMESTAMPED_KEY_VALUE: Final = replace(

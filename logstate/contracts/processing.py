@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.errors import WrongThreadError
@@ -80,6 +80,10 @@ class EmitIntervals:
 
 #: used if the application or test driver sets nothing
 DEFAULT_EMIT_INTERVALS = EmitIntervals()
+
+
+#: the clock of a cut that is the stream time of its task
+STREAM_TIME: Final = "task:stream_time"
 
 
 class TimeCell:

@@ -62,6 +62,7 @@ class StoreSpec:
     #: lists, maps, sets: what the rows of a key differ by (position, map key, or the value)
     element: Serde[Any] | None = None
     capacity: int | None = None  # the most keys of an LRU store, the most elements of a key
+    ttl_ms: int | None = None  # key-value stores: a row expires so long after its time
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
     keep_at_retention: bool = False  # for results on window close, read at T - retention too

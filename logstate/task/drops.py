@@ -18,7 +18,9 @@ _TELL_INTERVAL_MS = 600_000.0
 
 _WHY = {
     DropReason.LATE: "its window had closed: the grace was {late_ms} ms too short",
-    DropReason.EXPIRED: "it was older than the retention of the node's store, by {late_ms} ms",
+    DropReason.EXPIRED: (
+        "it was older than the retention or TTL of the node's store, by {late_ms} ms"
+    ),
     DropReason.NULL_KEY: "its key is null",
     DropReason.NULL_VALUE: "its value is null",
     DropReason.NULL_MAPPED_KEY: "the key that it was mapped to is None",

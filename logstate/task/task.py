@@ -30,6 +30,7 @@ from logstate.contracts.errors import ProcessingError, RecordError, StoreAccessE
 from logstate.contracts.processing import (
     DEFAULT_EMIT_INTERVALS,
     NO_APPLICATION,
+    STREAM_TIME,
     ApplicationContext,
     Cancellable,
     CommitBuffered,
@@ -48,7 +49,7 @@ from logstate.task.punctuation import PunctuationKind, Punctuations
 from logstate.task.queues import PartitionQueue, QueueOrder
 from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
-from logstate.task.task_commit import STREAM_TIME, TaskCommit
+from logstate.task.task_commit import TaskCommit
 from logstate.task.task_idle import TaskIdle
 from logstate.task.task_input import TaskInput
 from logstate.task.task_progress import RetryLater
@@ -337,6 +338,7 @@ class Task(TaskInput):
         self.guard.late_results.freeze()
         for fan_out in self.fan_outs:
             fan_out.to_compare = fan_out.to_compare or 1
+        has_more_expired = self.state.expiry.delete(self.stream_time)
         changes = self.state.freeze()
         clocks = dict(changes.clocks)
         clocks[STREAM_TIME] = self.stream_time
@@ -345,7 +347,7 @@ class Task(TaskInput):
         outputs = self.outputs.copy()
         self.outputs.clear()
         self.wants_commit = False
-        self.has_uncommitted_input = False
+        self.has_uncommitted_input = has_more_expired
         for queue in self.queues.values():
             if not len(queue):
                 self.consumed[queue.partition] = queue.position

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from logstate.changelog.cut import OffsetMetadata
 from logstate.changelog.state import StateChanges
+from logstate.contracts.processing import STREAM_TIME
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 
 #: prefix of the time that :class:`logstate.topology.operators.aggregates.emit_on_close.CloseClock`
 #: keeps for a store
 _EMITTED = "emitted:"
-STREAM_TIME = "task:stream_time"
 
 
 @dataclass(frozen=True)

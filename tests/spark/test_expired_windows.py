@@ -11,6 +11,7 @@ import pytest
 from logstate.changelog.reading.blocks import Block
 from logstate.changelog.reading.tables import StoreTable
 from logstate.changelog.spark import latest_cut
+from logstate.changelog.spark.kafka_sql import hidden_rows
 from logstate.contracts.records import TopicPartition
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
 
@@ -31,6 +32,33 @@ def test_windows_that_expired_by_the_clock_of_the_cut_are_hidden(
     assert rows("hourly", times="ms") == live
     assert rows("hourly", times="ms", cut=cut) == live
     assert len(rows("hourly", times="ms", includeExpired="true")) == 4
+
+
+def test_rows_that_expired_by_their_ttl_are_hidden(log: ApplicationLog, rows: Rows) -> None:
+    topic = log.add_store("seen", "key_value", ttl_ms=5_000)
+    written = [(key, int64(1), time) for key, time in ((b"a", 5_000), (b"b", 5_001), (b"c", 9_999))]
+    position = log.write(topic, written)
+    log.commit(10, {topic: position}, clocks={"store:seen": 10_000})
+    log.commit(10, {topic: 0}, partition=1)
+
+    assert sorted(rows("seen")) == [("b", 1), ("c", 1)]
+    assert len(rows("seen", includeExpired="true")) == 3
+
+
+@pytest.mark.parametrize("clock", [5, 10])
+def test_the_oldest_row_with_a_ttl_that_is_shown_is_the_one_that_the_store_shows(
+    clock: int,
+) -> None:
+    entry = {"kind": "key_value", "key": {"format": "string"}, "value": None, "ttl_ms": 5}
+    keys = [b"%d" % time for time in range(12)]
+    times = pa.array(range(12))
+    block = Block(TopicPartition("log", 0), pa.array(keys, pa.binary()), times, times, times)
+
+    shown = StoreTable(entry).shown(block, clock).times.to_pylist()
+
+    assert shown == [time for time in range(12) if time + 5 > clock]
+    expected = f"unix_millis(_timestamp) < case _partition when 3 then {clock - 4}L end"
+    assert hidden_rows(entry, {3: clock}) == expected
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypedDict, Unpack, overload
 
+from logstate.contracts.errors import TopologyError
 from logstate.contracts.late_record import LateRecord
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
@@ -459,6 +460,8 @@ class StreamsBuilder(InternalStreamsBuilder):
                 f"Global table {options.name!r} cannot have a capacity: its topic is its changelog,"
                 " and each instance would forget other rows. Leave out capacity=."
             )
+        if options.ttl is not None:
+            raise _ttl_over_topic(options.name)
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, None)
@@ -683,6 +686,8 @@ class StreamsBuilder(InternalStreamsBuilder):
     ) -> tuple[SourceNode, ProcessNode]:
         """The source and the processor that fill a store."""
         check_store(store)
+        if store.ttl_ms is not None:
+            raise _ttl_over_topic(store.name)
         check_name(store.name, "a store")
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
@@ -694,3 +699,11 @@ class StreamsBuilder(InternalStreamsBuilder):
             schedule_name=name or self.graph.names.of_supplier(supplier),
         )
         return source, node
+
+
+def _ttl_over_topic(store: str) -> TopologyError:
+    return declaration_error(
+        f"Store {store!r} cannot have a ttl: its topic is its changelog, to which the application"
+        " writes no tombstones. Leave out ttl=, or keep the rows in a store of their own: table(),"
+        " or a processor that reads the topic as a stream."
+    )

@@ -74,6 +74,10 @@ class Materialized:
         value: serde of the values in the store, likewise.
         deletes: an aggregator that returns None means to delete the row. It does so without, as in
             Kafka Streams, but a warning asks whether a ``return`` was forgotten.
+        ttl: a row of a plain table expires so long after its time, by the stream time of its task:
+            no read finds it from then on, and a tombstone is written to the changelog. An update
+            gives the row a new time; one that has expired already is dropped and counted. The
+            removal is not sent downstream, as with a capacity.
 
     Raises:
         TopologyError: the name cannot be part of a topic's name; what does not fit the table is
@@ -96,6 +100,7 @@ class Materialized:
     key: Any = None
     value: Any = None
     deletes: bool = False
+    ttl: timedelta | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "a store")
@@ -159,8 +164,12 @@ def key_value_spec(
     if store.retention is not None:
         raise declaration_error(
             f"Store {store.name!r} has a retention, but its table is not windowed: rows of a plain"
-            " table never expire. Use history= for a versioned store."
+            " table expire if it has a ttl. Use ttl=, or history= for a versioned store."
         )
+    ttl_ms = None
+    if store.ttl is not None:
+        _refuse_other_bounds(store)
+        ttl_ms = duration_ms(store.ttl, f"ttl of store {store.name!r}", at_least=1)
     if store.history is not None and store.in_memory:
         raise declaration_error(
             f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
@@ -182,9 +191,18 @@ def key_value_spec(
             store, "timestamped_key_value_lru", key, value, defaults, capacity=store.capacity
         )
     if store.history is None:
-        return _spec(store, "timestamped_key_value", key, value, defaults)
+        return _spec(store, "timestamped_key_value", key, value, defaults, ttl_ms=ttl_ms)
     history_ms = duration_ms(store.history, f"history of store {store.name!r}")
     return _spec(store, "versioned", key, value, defaults, history_ms=history_ms)
+
+
+def _refuse_other_bounds(store: Materialized) -> None:
+    for option, given in (("history", store.history), ("capacity", store.capacity)):
+        if given is not None:
+            raise declaration_error(
+                f"Store {store.name!r} has a ttl and a {option}, and both determine when its rows"
+                f" are removed. Leave out one of ttl= and {option}=."
+            )
 
 
 def windowed_spec(
@@ -204,6 +222,11 @@ def windowed_spec(
         raise declaration_error(
             f"Store {store.name!r} has a capacity, but its table is windowed: windows expire by"
             " time. Use retention=, or in_memory=True alone."
+        )
+    if store.ttl is not None:
+        raise declaration_error(
+            f"Store {store.name!r} has a ttl, but its table is windowed: windows expire by their"
+            " own time, not by that of their last update. Use retention=."
         )
     if isinstance(windows, SessionWindows):
         retention_ms = _retention_ms(store, windows.gap_ms + windows.grace_ms)

@@ -249,7 +249,7 @@ def _check_stores(name: str, *stores: Materialized | None) -> None:
                 f"Store {store.name!r} of join {name!r} has headers=, but the stores of a join log"
                 " their records' headers always, and their rows keep none. Leave it out."
             )
-        for option in ("retention", "history", "capacity"):
+        for option in ("retention", "history", "capacity", "ttl"):
             if getattr(store, option) is not None:
                 raise declaration_error(
                     f"Store {store.name!r} of join {name!r} has {option}=, but its windows decide"

@@ -158,7 +158,7 @@ class TableSourceLogicalNode(LogicalNode):
         plan.add_processor(self.node, [self.source.name])
         if self.reuse_source_topic:
             for spec in self.node.own_stores():
-                if spec.capacity is None:  # removals by capacity are in a changelog only
+                if spec.capacity is None and spec.ttl_ms is None:  # removals need a changelog
                     plan.reuse_topic(spec.name, self.source, keeps_headers=False)
 
 

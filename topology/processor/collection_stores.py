@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from logstate.contracts.typed_stores import (
 from logstate.serdes.ordered_serde import ordered_of
 from logstate.topology.declaring.argument_checks import check_count
 from logstate.topology.declaring.serde_arguments import required_serde
-from logstate.topology.processor.processor_stores import declared_store
+from logstate.topology.processor.processor_stores import declared_store, ttl_ms
 
 K = TypeVar("K")
 M = TypeVar("M")
@@ -181,6 +181,7 @@ def counter_store(
     *,
     in_memory: bool = False,
     logged: bool = True,
+    ttl: timedelta | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[CounterStore[K]]:
     """A store of a whole number per key, to which processors add.
@@ -208,6 +209,7 @@ def counter_store(
         key: the type or serde of keys.
         in_memory: keep rows in memory instead of RocksDB; the changelog stays.
         logged: whether the store has a changelog.
+        ttl: a counter expires so long after it was last added to, see :func:`key_value_store`.
         changelog_config: configuration of the changelog topic.
 
     Returns:
@@ -218,6 +220,7 @@ def counter_store(
     return declared_store(
         name, "counter", key, int,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+        ttl_ms=ttl_ms(name, ttl),
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ def key_value_store(
     *,
     in_memory: bool = False,
     logged: bool = True,
+    ttl: timedelta | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[KeyValueStore[K, V]]:
     """A store of values per key, for processors.
@@ -64,6 +65,9 @@ def key_value_store(
         value: type or serde of the values.
         in_memory: keep rows in memory instead of RocksDB.
         logged: whether there is a changelog.
+        ttl: a row expires so long after the time of the record that was processed when it was put,
+            by the stream time of its task. No read finds it from then on, and a tombstone is
+            written to the changelog. A put that has expired already is dropped and counted.
         changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
@@ -78,6 +82,7 @@ def key_value_store(
     return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+        ttl_ms=ttl_ms(name, ttl),
     )  # fmt: skip
 
 
@@ -130,6 +135,7 @@ def timestamped_key_value_store(
     *,
     in_memory: bool = False,
     logged: bool = True,
+    ttl: timedelta | None = None,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
 ) -> StoreDeclaration[KeyValueStore[K, ValueAndTimestamp[V]]]:
@@ -150,7 +156,7 @@ def timestamped_key_value_store(
     9
 
     Semantics: as :func:`key_value_store`; the changelog has the row's timestamp, and the value
-    without it, so that it reads like any topic.
+    without it, so that it reads like any topic. With a ``ttl`` rows expire by their timestamps.
 
     Args: as for :func:`key_value_store`, and
         headers: rows keep the record headers they are put with (KIP-1271).
@@ -160,7 +166,7 @@ def timestamped_key_value_store(
     return declared_store(
         name, "timestamped_key_value", key, value,
         in_memory=in_memory, is_logged=logged, with_headers=headers,
-        changelog_config=changelog_config,
+        changelog_config=changelog_config, ttl_ms=ttl_ms(name, ttl),
     )  # fmt: skip
 
 
@@ -367,6 +373,11 @@ def versioned_store(
         segment_interval_ms=_optional_ms(segment_interval),
         is_logged=logged, changelog_config=changelog_config,
     )  # fmt: skip
+
+
+def ttl_ms(store: str, ttl: timedelta | None) -> int | None:
+    """The TTL of a store in ms, at least one; None if its rows do not expire."""
+    return None if ttl is None else duration_ms(ttl, f"ttl of store {store!r}", at_least=1)
 
 
 def _optional_ms(duration: timedelta | None) -> int | None:

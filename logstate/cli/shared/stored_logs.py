@@ -6,7 +6,7 @@ All reads are from outside: committed records only, without joining the group or
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -144,15 +144,23 @@ def rows_of_key(
     """Yield the newest record of each row of a key in one partition, without expired rows."""
     batches = read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True)
     records = chain.from_iterable(map(as_stored(log.entry), batches))
-    oldest, clock_ms = kind_of(log.entry).oldest_shown(log.entry), at.clock_ms
-    for row, record in sorted(newest_of_key(records, log, is_it).items()):
-        is_gone = (
-            oldest is not None
-            and clock_ms is not None
-            and log.layout.expiry_time(row) < clock_ms + oldest
-        )
-        if record.value() is not None and not is_gone:
+    is_hidden = hidden_rows(log, at.clock_ms)
+    for _, record in sorted(newest_of_key(records, log, is_it).items()):
+        if record.value() is not None and not is_hidden(record):
             yield record
+
+
+def hidden_rows(log: StoredLog, clock_ms: int | None) -> Callable[[FetchedRecord], bool]:
+    """Return a check whether a row has expired at the clock of its store, None = unknown."""
+    oldest, ttl_ms = kind_of(log.entry).oldest_shown(log.entry), log.entry.get("ttl_ms")
+    if clock_ms is None:
+        return lambda _: False
+    if ttl_ms is not None:
+        return lambda record: bool(_time(record) + ttl_ms <= clock_ms)
+    if oldest is None:
+        return lambda _: False
+    first = clock_ms + oldest
+    return lambda record: log.layout.expiry_time(record.key() or b"") < first
 
 
 def newest_of_key(

@@ -20,7 +20,7 @@ prices that are deleted, and histories and segments so short that all of them ex
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
 the late records of windows, of sessions, of a join and of a table with a history; ``collections``
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
-``counts`` has count windows.
+``counts`` has count windows; ``expiry`` has stores with a TTL.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from logstate.topology import (
 from tests.campaigns.simulation.aggregated_orders import aggregate
 from tests.campaigns.simulation.collected_orders import collect
 from tests.campaigns.simulation.counted_orders import count_orders
+from tests.campaigns.simulation.expiring_orders import expire
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -211,6 +212,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "histories": _histories_variant,
             "timers": _timers_variant,
             "collections": collect,
+            "expiry": expire,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
             "aggregates": aggregate,
             "counts": count_orders,

@@ -15,6 +15,7 @@ from tests.campaigns.simulation.dead_letters import DeadLetters
 from tests.campaigns.simulation.dead_owner import DeadOwner
 from tests.campaigns.simulation.directories import Directories
 from tests.campaigns.simulation.directory_claims import DirectoryClaims
+from tests.campaigns.simulation.expiry import Expiry
 from tests.campaigns.simulation.failed_ends import FailedEnds
 from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
@@ -129,6 +130,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
         (LateStreams, ["changelog_rows_of_session"]),
         (IdleWindows, ["results"]),
         (CollectionStores, ["changelog_rows_of_set", "directory_rows_of_list"]),
+        (Expiry, ["changelog_rows_of_key_value", "directory_rows_of_timestamped_key_value"]),
     ],
 )
 def test_every_promise_holds_in_other_kinds_of_schedules(

@@ -60,6 +60,7 @@ class Lives:
 
     def commit(self) -> None:
         """One commit."""
+        self.state.expiry.delete(self.context.stream_time)
         changes = self.state.freeze()
         writes = changes.writes["store"]
         self.log += writes

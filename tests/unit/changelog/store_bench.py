@@ -17,7 +17,7 @@ from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.contracts.drops import Drop
-from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.processing import STREAM_TIME, TaskContext, TimeCell
 from logstate.contracts.records import Headers, TaskId
 from logstate.contracts.stores import StoreSpec
 
@@ -35,9 +35,18 @@ class BenchContext:
         self.topic: str | None = "in"
         self.partition = 0
         self.offset = 0
-        self.stream_time = -1
-        self.cells: dict[str, TimeCell] = {}
+        #: stream time is one of them, as in a cut
+        self.cells: dict[str, TimeCell] = {STREAM_TIME: TimeCell()}
         self.dropped: Counter[str] = Counter()
+
+    @property
+    def stream_time(self) -> int:
+        return self.cells[STREAM_TIME].time
+
+    def see(self, time: int) -> None:
+        """A record with this time arrives."""
+        cell = self.cells[STREAM_TIME]
+        cell.time = max(cell.time, time)
 
     def wall_clock_ms(self) -> int:
         return 0
@@ -85,6 +94,7 @@ class StoreBench:
 
     def commit(self, *, applies: bool = True) -> list[LoggedWrite]:
         """One commit; returns what it logged."""
+        self.state.expiry.delete(self.context.stream_time)
         changes = self.state.freeze()
         written = list(map(LoggedWrite._make, changes.writes[self.spec.name]))
         self.log += written

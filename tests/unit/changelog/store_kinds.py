@@ -69,6 +69,16 @@ def _put_row(store: Any, one: Input, context: BenchContext) -> None:
     )
 
 
+def _put_at(store: Any, one: Input, context: BenchContext) -> None:
+    context.see(one.time)
+    _put(store, one, context)
+
+
+def _put_row_at(store: Any, one: Input, context: BenchContext) -> None:
+    context.see(one.time)
+    _put_row(store, one, context)
+
+
 def _all(store: Any, clock: int) -> Any:
     return list(store.all())
 
@@ -243,6 +253,22 @@ def _of_keys() -> Iterator[KindUnderTest]:
         name="timestamped with headers",
         spec=spec_of("timestamped_key_value", with_headers=True),
     )
+    expiring = KindUnderTest(
+        "key-value with a TTL", spec_of("key_value", ttl_ms=RETENTION_MS), _put_at, entries_of
+    )
+    yield expiring
+    yield replace(
+        expiring,
+        name="key-value with a TTL in memory",
+        spec=replace(expiring.spec, in_memory=True),
+    )
+    rows = replace(rows, process=_put_row_at)
+    for is_with_headers in (False, True):
+        options = {"with_headers": is_with_headers, "ttl_ms": RETENTION_MS}
+        spec = spec_of("timestamped_key_value", **options)
+        yield replace(
+            rows, name="timestamped with a TTL" + " and headers" * is_with_headers, spec=spec
+        )
     lru = spec_of("key_value_lru", in_memory=True, capacity=2)
     # Uses are not logged, so entries are put and not asked for: see the store.
     yield KindUnderTest("LRU", lru, _put_only, _all, _without_sequences)

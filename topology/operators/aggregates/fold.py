@@ -219,7 +219,7 @@ def make_fold(
         step += _REPLACED.format(old=f"{read}[0]" if copies_old else "row[0]")
     elif copies_old:
         step += _COPIED_OLD.format(read=read)
-    if node.is_versioned():
+    if node.is_versioned() or node.store.ttl_ms is not None:
         step += _PUT_VERSION.format(too_old="" if too_old is None else _EMIT_LATE)
     else:
         step += _PUT.format(start=start)

@@ -43,6 +43,8 @@ def bind_rows(
     """
     store = task.store(spec.name)
     put = store.put
+    if spec.ttl_ms is not None:
+        return _reader(store), _expiring_writer(_timestamped_writer(task, put), put)
     if not spec.is_versioned:
         return _reader(store), _timestamped_writer(task, put)
     if too_old is not None:
@@ -97,6 +99,19 @@ def _timestamped_writer(task: TaskContext, put: Callable[[Any, Any], None]) -> W
         return True
 
     return write
+
+
+def _expiring_writer(write: WriteRow, put: Callable[[Any, Any], bool | None]) -> WriteRow:
+    """Return a writer that says of a row that has expired already that it was not written."""
+
+    def write_live(
+        key: Any, value: Any, row_timestamp: int, timestamp: int, headers: Headers
+    ) -> bool | None:
+        if value is None:
+            return write(key, None, row_timestamp, timestamp, headers)
+        return None if put(key, (value, row_timestamp, None)) is False else True
+
+    return write_live
 
 
 def _versioned_reader(get: Callable[[Any], Any]) -> ReadRow:

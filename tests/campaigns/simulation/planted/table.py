@@ -56,6 +56,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     table_bugs,
     time_bugs,
     timer_bugs,
+    ttl_bugs,
     version_bugs,
     waiting_bugs,
 )

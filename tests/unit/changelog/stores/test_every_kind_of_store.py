@@ -47,6 +47,33 @@ def _key_value(model: Model, one: Input) -> None:
     model.set(one.key, value)
 
 
+def _expiring(model: Model, one: Input) -> None:
+    """Rows are values with their times; one that has expired is as good as absent."""
+    model.see(one.time)
+    is_timestamped = kind_of(model.spec).row_format(model.spec).has_timestamp
+    value: Any = one.value
+    if value is not None and is_timestamped:
+        headers = [("h", b"x")] if one.choice == 0 and model.spec.with_headers else None
+        value = ValueAndTimestamp(value, one.time, headers)
+    elif one.choice == 0 and value is not None and one.key in dict(_live(model)):
+        return  # put if absent
+    elif not is_timestamped and one.choice == 1:
+        value = None
+    if value is None:
+        model.set(one.key, None)
+    elif one.time + RETENTION_MS > model.clock:
+        model.set(one.key, (value, one.time))
+
+
+def _live(model: Model) -> list[tuple[str, Any]]:
+    rows = sorted(model.rows.items())
+    return [(key, value) for key, (value, time) in rows if time + RETENTION_MS > model.clock]
+
+
+def _live_rows(model: Model) -> Any:
+    return [dict(_live(model)).get(key) for key in KEYS], _live(model)
+
+
 def _least_recent_goes(model: Model, one: Input) -> None:
     value: Any = one.value
     if kind_of(model.spec).row_format(model.spec).has_timestamp and value is not None:
@@ -246,10 +273,13 @@ PLAYS: dict[str, Play] = {
 }
 
 
+EXPIRING = Play(_expiring, _live_rows, get_shown)
+
+
 def of_json() -> Iterator[KindUnderTest]:
     """Values that are immutable, and encoded at their put all the same."""
     for kind in KINDS:
-        if kind.name in ("timestamped", "timestamped window"):
+        if kind.name in ("timestamped", "timestamped window", "timestamped with a TTL"):
             spec = replace(kind.spec, value=json_of(int))
             yield replace(kind, name=f"{kind.name} of JSON", spec=spec)
 
@@ -274,7 +304,7 @@ class Bout:
 
     def __init__(self, kind: KindUnderTest, directory: Path | None, *, logs_every: bool) -> None:
         self.kind = kind
-        self.play = PLAYS[kind.spec.kind]
+        self.play = PLAYS[kind.spec.kind] if kind.spec.ttl_ms is None else EXPIRING
         self.bench = StoreBench(kind.spec, directory, logs_every_write=logs_every)
         self.model = Model(kind.spec)
         self.committed = self.model.state()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from logstate.cli.shared.stored_logs import newest_of_key
+from logstate.cli.shared.stored_logs import hidden_rows, newest_of_key
 from logstate.topics.displayed_records import log_of_entry
 
 
@@ -41,3 +41,14 @@ def test_a_version_that_the_store_refused_is_not_shown() -> None:
 
 def test_a_version_of_the_past_that_came_late_is_not_the_newest() -> None:
     assert times_of(Record(b"b", 100), Record(b"b", 95)) == [100]
+
+
+def test_a_row_that_has_expired_is_not_shown() -> None:
+    entry = {"kind": "key_value", "key": {"format": "string"}, "value": None, "ttl_ms": 10}
+    log = log_of_entry("seen", entry, "seen-changelog", 1)
+    expired, live, at_zero = (Record(b"b", time_ms) for time_ms in (90, 91, -1))
+
+    is_hidden: Any = hidden_rows(log, 100)
+    assert [is_hidden(record) for record in (expired, live, at_zero)] == [True, False, True]
+    of_unknown_time: Any = hidden_rows(log, None)
+    assert not of_unknown_time(expired)

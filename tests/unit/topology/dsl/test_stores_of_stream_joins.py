@@ -96,7 +96,7 @@ def test_a_self_join_keeps_the_left_store() -> None:
     assert set(builder.build("all").stores) == {"l"}
 
 
-@pytest.mark.parametrize("option", ["retention", "history", "capacity"])
+@pytest.mark.parametrize("option", ["retention", "history", "capacity", "ttl"])
 @pytest.mark.parametrize("side", ["store", "left_store", "right_store"])
 def test_what_the_windows_decide_is_refused(option: str, side: str) -> None:
     value: Any = 5 if option == "capacity" else timedelta(hours=1)

@@ -1,0 +1,64 @@
+"""The stores of a task whose rows have a TTL: how they are opened, and what a commit deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.changelog.rows.expiring_rows import EXPIRED_HEADERS, ExpiringRows
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.writes import ChangelogWrites
+from logstate.changelog.stored_meta import StoredMeta, index_prefix
+from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.stores import StoreSpec
+
+
+class Expiry:
+    """The stores with a TTL.
+
+    Each has two clocks. ``store:STORE`` is the stream time of the last commit, a part of the cut;
+    the clock of its rows is the one that they and the changelog tell, for standbys.
+    """
+
+    def __init__(
+        self,
+        context: TaskContext,
+        meta: StoredMeta,
+        row_clocks: dict[str, TimeCell],
+        writes: Mapping[str, ChangelogWrites],
+    ) -> None:
+        self._context = context
+        self._meta = meta
+        self._row_clocks = row_clocks
+        self._writes = writes
+        self._opened: list[tuple[StoreSpec, ExpiringRows]] = []
+
+    def rows_of(
+        self, spec: StoreSpec, prefix: bytes, backend: StoreBackend, *, is_cached: bool
+    ) -> Rows:
+        """Return the rows of a store, which expire if it has a TTL."""
+        if spec.ttl_ms is None:
+            return Rows(prefix, backend, is_cached=is_cached)
+        index = Rows(index_prefix(prefix), backend, is_cached=False)
+        clock = self._row_clocks[spec.name] = TimeCell(self._meta.clocks.get(spec.name, -1))
+        rows = ExpiringRows(prefix, backend, index, clock, is_cached=is_cached)
+        self._context.time_cell(f"store:{spec.name}")
+        self._opened.append((spec, rows))
+        return rows
+
+    def delete(self, stream_time: int) -> bool:
+        """Delete rows that have expired, a limited number; True where there may be more of them.
+
+        Called before the freeze of a commit, whose clocks say at which stream time.
+        """
+        has_more = False
+        for spec, rows in self._opened:
+            assert spec.ttl_ms is not None
+            cell, writes = self._context.time_cell(f"store:{spec.name}"), self._writes[spec.name]
+            cell.time = max(cell.time, stream_time)
+            keys, is_limited = rows.expired_keys(cell.time, spec.ttl_ms)
+            for key in keys:
+                rows.put(key, None)
+                writes.add(key, (key, None, cell.time, EXPIRED_HEADERS))
+            has_more = has_more or is_limited
+        return has_more

@@ -1,0 +1,55 @@
+"""Operators whose stores have a TTL: a processor, a table that is joined, and an aggregate.
+
+Their results depend on which rows have expired, so a row that comes back, or that one reader sees
+for longer than another, shows in the results of later orders as well as in the rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from datetime import timedelta
+
+from logstate.contracts.records import Record
+from logstate.topology import (
+    KStream,
+    Materialized,
+    Processor,
+    counter_store,
+    key_value_store,
+)
+
+_TTL = timedelta(milliseconds=6)
+SEEN = key_value_store("seen", str, str, ttl=_TTL)
+NUMBERS = counter_store("numbers", str, ttl=2 * _TTL)
+
+
+class Remember(Processor[str, str, str, str]):
+    """Keeps the last order of a key for a while, and counts orders."""
+
+    def process(self, record: Record[str, str]) -> None:
+        context, key, value = self.context, record.key, record.value
+        seen = context.store(SEEN)
+        before = seen.get(key)
+        if zlib.crc32(value.encode()) % 5 == 0:
+            seen.delete(key)
+        else:
+            seen.put(key, value)
+        number = context.store(NUMBERS).add(key)
+        shown = before, [*seen.all()], number
+        context.forward(record.with_value(f"{number} {zlib.crc32(repr(shown).encode()):08x}"))
+
+
+def expire(orders: KStream[str, str], prices: KStream[str, str]) -> None:
+    """Add the operators of the variant ``expiry``."""
+    stores = SEEN, NUMBERS
+    remembered = orders.process_values(Remember, stores=stores, value=str, name="remember")
+    table = prices.to_table(store=Materialized("prices", ttl=_TTL), key=str, value=str)
+    joined = remembered.left_join(table, lambda order, price: f"{order}@{price}")
+    joined.to("enriched", key=str, value=str)
+    totals = orders.group_by_key().aggregate(
+        lambda: "0:",
+        lambda value, total: f"{zlib.crc32((total + value).encode()):08x}:",
+        value=str,
+        store=Materialized("totals", ttl=_TTL),
+    )
+    totals.to_stream().to("windowed", key=str, value=str)
