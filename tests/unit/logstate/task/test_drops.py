@@ -129,8 +129,10 @@ def test_no_place_that_drops_is_missing_from_the_table() -> None:
         tried |= {(files[name], reason) for name, reason, _, _ in case.expected}
     # Guards: tables have no row without a key, their sources see to it.
     guards = {("table_join", "null_key"), ("foreign_key_right", "null_key")}
-    # Reasons of a late stream: without one, these joins process late records.
-    emitted = {("stream_table_grace", "late"), ("stream_join_window", "late")}
+    # Reasons of a late stream: without one, these joins process late records, and a store drops
+    # what is older than its history.
+    joins = {("stream_table_grace", "late"), ("stream_join_window", "late")}
+    emitted = joins | {("late_records", "expired")}
     assert places - tried == guards | emitted
     found = chain.from_iterable(case.expected for case in CASES)
     expired = {name for name, reason, _, _ in found if reason == "expired"}
