@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logstate.changelog.backend.backend import StoreBackend
-from logstate.changelog.rows.expiring_rows import EXPIRED_HEADERS, ExpiringRows
+from logstate.changelog.rows.expiring_rows import EXPIRED_HEADERS, ExpiringRows, ExpiryIndex
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stored_meta import StoredMeta, index_prefix
@@ -39,7 +39,7 @@ class Expiry:
         """Return the rows of a store, which expire if it has a TTL."""
         if spec.ttl_ms is None:
             return Rows(prefix, backend, is_cached=is_cached)
-        index = Rows(index_prefix(prefix), backend, is_cached=False)
+        index = ExpiryIndex(index_prefix(prefix), backend)
         clock = self._row_clocks[spec.name] = TimeCell(self._meta.clocks.get(spec.name, -1))
         rows = ExpiringRows(prefix, backend, index, clock, is_cached=is_cached)
         self._context.time_cell(f"store:{spec.name}")

@@ -81,6 +81,39 @@ class LiveRows:
         return (pair for pair in rows if pair[1][:TIME_BYTES] >= live_from)
 
 
+class ExpiryIndex(Rows):
+    """The entries of the index: ``time | key -> nothing``."""
+
+    def __init__(self, prefix: bytes, backend: StoreBackend) -> None:
+        super().__init__(prefix, backend, is_cached=False)
+        #: no entry that the backend does not have yet is before this one
+        self._first: bytes | None = None
+
+    def put_entries(self, entries: Mapping[bytes, bytes | None]) -> None:
+        """Add entries, or remove those with None."""
+        if entries:
+            first = min(entries)
+            if self._first is None or first < self._first:
+                self._first = first
+            self.put_rows(entries)
+
+    def due(self, lower: bytes, end: bytes, limit: int) -> list[bytes]:
+        """Return entries of ``[lower, end)``, the first ones.
+
+        Entries of the last commits are rarely due, so their order is rarely asked for.
+        """
+        if self._first is not None and self._first < end:
+            return [entry for entry, _ in islice(self.scan(lower, end), limit)]
+        written, start = self._overlay, len(self.prefix)
+        stored = self._backend.scan(self.prefix + lower, self.prefix + end)
+        entries = (key[start:] for key, _ in stored)
+        return list(islice((one for one in entries if written.get(one, b"") is not None), limit))
+
+    def _rebuild(self) -> None:
+        super()._rebuild()
+        self._first = min(self._overlay, default=None)
+
+
 class ExpiringRows(Rows):
     """The rows of a task's store, with their index."""
 
@@ -88,7 +121,7 @@ class ExpiringRows(Rows):
         self,
         prefix: bytes,
         backend: StoreBackend,
-        index: Rows,
+        index: ExpiryIndex,
         clock: TimeCell,
         *,
         is_cached: bool = True,
@@ -96,7 +129,7 @@ class ExpiringRows(Rows):
         super().__init__(prefix, backend, is_cached=is_cached)
         self.index = index
         self._clock = clock
-        #: key -> time of its row, as bytes, when the index was right for it; since then it changed
+        #: key -> its row when the index was right for it; since then the row was written
         self._indexed: dict[bytes, bytes | None] = {}
         #: no entry of the index before this one is due
         self._searched: bytes = b""
@@ -105,18 +138,23 @@ class ExpiringRows(Rows):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Write a row; None deletes it."""
+        old = self.get(key)
         if key not in self._indexed:
-            row = self.get(key)
-            self._indexed[key] = None if row is None else row[:TIME_BYTES]
-        super().put(key, value)
+            self._indexed[key] = old
+        if self._journal is not None:
+            super().put(key, value)
+            return
+        if self._count is not None:
+            self._count.time += (value is not None) - (old is not None)
+        self._current.rows[key] = value
+        self._overlay.put(key, value)
 
     def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Write many rows."""
         indexed, get = self._indexed, self.get
         for key in rows:
             if key not in indexed:
-                row = get(key)
-                indexed[key] = None if row is None else row[:TIME_BYTES]
+                indexed[key] = get(key)
         super().put_rows(rows)
 
     def _update_index(self) -> None:
@@ -126,15 +164,12 @@ class ExpiringRows(Rows):
             if key not in written:  # it was rolled back
                 continue
             row = written[key]
-            new = None if row is None else row[:TIME_BYTES]
-            if new != old:
-                if old is not None:
-                    entries[old + key] = None
-                if new is not None:
-                    entries[new + key] = b""
+            if old is not None:
+                entries[old[:TIME_BYTES] + key] = None
+            if row is not None:
+                entries[row[:TIME_BYTES] + key] = b""
         self._indexed.clear()
-        if entries:
-            self.index.put_rows(entries)
+        self.index.put_entries(entries)
 
     # ------------------------------------------------------------------ expiry
 
@@ -162,7 +197,7 @@ class ExpiringRows(Rows):
         # tombstone tells standbys the stream time.
         while has_more and not found:
             stale: dict[bytes, bytes | None] = {}
-            entries = [key for key, _ in islice(self.index.scan(self._searched, end), limit)]
+            entries = self.index.due(self._searched, end, limit)
             for entry in entries:
                 key = entry[TIME_BYTES:]
                 row = self.get(key)
@@ -170,8 +205,7 @@ class ExpiringRows(Rows):
                     found.append(key)
                 else:
                     stale[entry] = None
-            if stale:
-                self.index.put_rows(stale)
+            self.index.put_entries(stale)
             has_more = len(entries) == limit
             self._searched = entries[-1] + b"\0" if has_more else end
         return found, has_more

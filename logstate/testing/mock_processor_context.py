@@ -159,12 +159,12 @@ class MockProcessorContext:
         self.schedules: list[CapturedSchedule] = []
         #: how often it requested a commit
         self.commit_requests = 0
-        #: the times of the clocks; the test sets them
-        self.stream_time_ms = -1
+        #: the time of the wall clock; the test sets it
         self.wall_clock_ms = wall_clock_ms
         #: origin of the current record; the test sets it
         self.metadata: RecordMetadata | None = None
-        context: Any = _StoreContext(application_id, task_id)
+        self._of_stores = _StoreContext(application_id, task_id)
+        context: Any = self._of_stores
         self._application_context = TestContext(application_id, state_dir, application_config)
         specs = _declared(stores)
         self._state = TaskState(specs, context, publishes_views=False)
@@ -242,6 +242,15 @@ class MockProcessorContext:
         made = CapturedSchedule(interval, kind, callback, start)
         self.schedules.append(made)
         return made
+
+    @property
+    def stream_time_ms(self) -> int:
+        """The stream time, by which rows with a TTL expire; the test sets it."""
+        return self._of_stores.stream_time
+
+    @stream_time_ms.setter
+    def stream_time_ms(self, time_ms: int) -> None:
+        self._of_stores.stream_time = time_ms
 
     def current_stream_time_ms(self) -> int:
         """Return the time that the test set, -1 at first."""

@@ -216,6 +216,7 @@ def window_store(
     changelog_config: Mapping[str, str] | None = None,
     timestamped: bool = False,
     headers: bool = False,
+    ttl: timedelta | None = None,
 ) -> StoreDeclaration[Any]:
     """A store of values per key and window start, for processors.
 
@@ -246,13 +247,15 @@ def window_store(
             change nothing.
         timestamped: values are ``ValueAndTimestamp``.
         headers: these keep the record headers they are put with (KIP-1271).
+        ttl: refused: windows expire by their own time, after the retention.
 
     Raises:
-        TopologyError: as there, for a duration that is not a timedelta in whole milliseconds, and
-            for headers of values without a timestamp.
+        TopologyError: as there, for a duration that is not a timedelta in whole milliseconds, for
+            headers of values without a timestamp, and for a ttl.
 
     Source: Kafka Streams' ``Stores.windowStoreBuilder``; headers: KIP-1271.
     """
+    _refuse_ttl(name, ttl)
     if headers and not timestamped:
         raise declaration_error(
             f"Window store {name!r} has headers=True, but its rows are values alone, without a"
@@ -287,6 +290,7 @@ def session_store(
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
+    ttl: timedelta | None = None,
 ) -> StoreDeclaration[SessionStore[K, V]]:
     """A store of values per key and session, for processors.
 
@@ -314,12 +318,15 @@ def session_store(
             but at least 60 s.
         headers: sessions keep the headers that ``put(session, value, headers)`` is given; they are
             read by ``headers_of(key, start_ms, end_ms)`` (KIP-1271).
+        ttl: refused: sessions expire by their end, after the retention.
 
     Raises:
-        TopologyError: as there, and for a duration that is not a timedelta in whole milliseconds.
+        TopologyError: as there, for a duration that is not a timedelta in whole milliseconds, and
+            for a ttl.
 
     Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94); headers: KIP-1271.
     """
+    _refuse_ttl(name, ttl)
     return declared_store(
         name, "session", key, value,
         retention_ms=duration_ms(retention, "retention of a session store"),
@@ -378,6 +385,14 @@ def versioned_store(
 def ttl_ms(store: str, ttl: timedelta | None) -> int | None:
     """The TTL of a store in ms, at least one; None if its rows do not expire."""
     return None if ttl is None else duration_ms(ttl, f"ttl of store {store!r}", at_least=1)
+
+
+def _refuse_ttl(store: str, ttl: timedelta | None) -> None:
+    if ttl is not None:
+        raise declaration_error(
+            f"Store {store!r} has a ttl, but its rows expire by their own times, and not by that of"
+            " their last write. Use retention=."
+        )
 
 
 def _optional_ms(duration: timedelta | None) -> int | None:

@@ -26,8 +26,8 @@ def restored_rows_have_the_time_of_the_restore(patch: Patch) -> None:
 @scenario_bug(Schedules.of)
 def a_row_that_is_written_again_is_not_in_the_index(patch: Patch) -> None:
     """Only the first write of a row is noted in the index: its last one never expires."""
-    old = "if new is not None:"
-    edit(patch, ExpiringRows, "_update_index", old, "if new is not None and old is None:")
+    old = "if row is not None:"
+    edit(patch, ExpiringRows, "_update_index", old, "if row is not None and old is None:")
 
 
 @scenario_bug(Schedules.of)

@@ -28,7 +28,7 @@ from logstate.testing.fake.fetched import StoredRecord
 from tests.examples_tried import at_most
 from tests.unit.changelog.counting_backend import CountingBackend
 from tests.unit.changelog.kind_under_test import entries_of, spec_of
-from tests.unit.changelog.store_bench import MEDIA, BenchContext, StoreBench
+from tests.unit.changelog.store_bench import MEDIA, BenchContext, StoreBench, open_state
 from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
 from tests.unit.changelog.stores.test_every_kind_of_store import STEPS, Bout
 
@@ -354,4 +354,34 @@ def test_a_large_replay_makes_the_index_again(tmp_path: Path) -> None:
     changes = state.freeze()
     assert len(changes.writes["store"]) == 1_000
     assert changes.writes["store"][0][:3] == (b"key-10000", None, 40_000)
+    state.close()
+
+
+def test_rows_without_a_changelog_expire_in_the_commit_that_prepares_them(tmp_path: Path) -> None:
+    spec = spec_of("key_value", is_logged=False, ttl_ms=TTL_MS)
+
+    def opened() -> tuple[TaskState, BenchContext]:
+        context = BenchContext()
+        backend = RocksBackend(tmp_path / "db")
+        return open_state(spec, context, backend, False), context
+
+    state, context = opened()
+    for time, key in ((0, "a"), (50, "b")):
+        context.see(time)
+        context.timestamp = time
+        store: Any = state.stores["store"]
+        store.put(key, 1)
+        state.expiry.delete(time)
+        changes = state.freeze()
+        state.prepare(changes, "member")
+        state.committed(changes, {})
+    state.close()  # before the rows of the second commit were applied
+
+    state, context = opened()
+    assert not state.local.lost({"store": 2}, "member")
+    context.see(TTL_MS)
+    state.expiry.delete(TTL_MS)
+    state.committed(state.freeze(), {})
+    state.apply()
+    assert [key for key, _ in state._rows["store"].scan()] == [b"b"]
     state.close()

@@ -184,3 +184,13 @@ def test_a_schedule_is_refused_alike_by_the_mock_and_by_the_real_context(
         TopologyTestDriver(builder.build())
     with pytest.raises(TopologyError, match=told):
         Eager().init(MockProcessorContext())
+
+
+def test_rows_expire_by_the_stream_time_that_the_test_sets() -> None:
+    context = MockProcessorContext(stores=[key_value_store("seen", str, int, ttl=SECOND)])
+    seen = context.store("seen")
+    seen.put("ada", 1)
+    context.stream_time_ms = 999
+    assert seen.get("ada") == 1
+    context.stream_time_ms = 1_000
+    assert seen.get("ada") is None

@@ -17,7 +17,9 @@ from logstate.topology import (
     TumblingWindows,
     counter_store,
     key_value_store,
+    session_store,
     timestamped_key_value_store,
+    window_store,
 )
 
 TTL = timedelta(milliseconds=10)
@@ -142,6 +144,14 @@ REFUSED: dict[str, tuple[Callable[[StreamsBuilder], Any], str]] = {
     "nothing": (table_with(ttl=timedelta()), "ttl of store 'x' must be at least 1 ms, found 0 ms"),
     "number": (lambda _: key_value_store("x", str, int, ttl=5), "ttl of store 'x'"),  # type: ignore[arg-type]
     "windows": (grouped_by_window, "a ttl, but its table is windowed.* Use retention="),
+    "a window store": (
+        lambda _: window_store("x", str, int, size=TTL, retention=TTL, ttl=TTL),  # type: ignore[call-overload]
+        "Store 'x' has a ttl.* Use retention=",
+    ),
+    "a session store": (
+        lambda _: session_store("x", str, int, retention=TTL, ttl=TTL),
+        "Store 'x' has a ttl.* Use retention=",
+    ),
     "versions": (table_with(ttl=TTL, history=TTL), "a ttl and a history"),
     "few": (table_with(ttl=TTL, capacity=1), "a ttl and a capacity"),
     "every instance": (
