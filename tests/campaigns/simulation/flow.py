@@ -20,7 +20,7 @@ prices that are deleted, and histories and segments so short that all of them ex
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
 the late records of windows, of sessions and of a join; ``collections`` has a list, a map, a set and
 a counter; ``aggregates`` has records of several aggregates; ``counts`` has count
-windows.
+windows and batches; ``distinct`` has distinct records.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from logstate.topology import (
 from tests.campaigns.simulation.aggregated_orders import aggregate
 from tests.campaigns.simulation.collected_orders import collect
 from tests.campaigns.simulation.counted_orders import count_orders
+from tests.campaigns.simulation.distinct_orders import keep_distinct
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -214,6 +215,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
             "aggregates": aggregate,
             "counts": count_orders,
+            "distinct": keep_distinct,
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(
