@@ -26,6 +26,7 @@ from logstate.topology.declaring.windows import (
     Emit,
     SessionWindows,
     SlidingWindows,
+    TumblingWindows,
     Windows,
 )
 from logstate.topology.dsl.aggregate_plan import AggregatePlan, no_row
@@ -47,7 +48,7 @@ from logstate.topology.dsl.aggregations import (
     reduction,
 )
 from logstate.topology.dsl.count_windows import CountOptions, batched, counted
-from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated
+from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
 from logstate.topology.dsl.flow import (
     GlobalKTable,
     K,
@@ -233,7 +234,8 @@ class KStream(StreamFlow[K, V]):
         [('ada', ['a', 'b']), ('ada', ['c']), ('bob', ['d', 'e'])]
 
         Semantics:
-            Null key, null value: dropped and counted as dropped.
+            Null key: dropped and counted as dropped.
+            Null value: dropped and counted as dropped.
             Late records: there are none: a batch has the values in the order of their arrival. Its
                 time begins at the stream time at which its first value arrives.
             Order: a batch is sent when it has ``n`` values. Those whose time is up come before the
@@ -362,6 +364,60 @@ class KStream(StreamFlow[K, V]):
         Source: ``KStream.deduplicateByKeyValue`` of KIP-655.
         """
         return deduplicated(self, interval, callbacks.mapper(id_selector, "id selector"), options)
+
+    def distinct(
+        self,
+        by: Callable[[V], object] | Callable[[K, V], object] | None = None,
+        *,
+        windows: TumblingWindows | None = None,
+        **options: Unpack[IdOptions],
+    ) -> KStream[K, V]:
+        """Forward the first record of each key, or of each key and id, and drop the others.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, TumblingWindows
+        >>> builder = StreamsBuilder()
+        >>> visits = builder.stream("visits", value=str)
+        >>> visits.distinct(store="visitors").to("visitors")
+        >>> ten = TumblingWindows(size=timedelta(milliseconds=10))
+        >>> visits.distinct(lambda page: page, id=str, windows=ten, store="pages").to("pages")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("visits", [("ada", "tea", 1), ("ada", "tea", 2), ("ada", "rum", 3)])
+        ...     driver.pipe("visits", "ada", "tea", timestamp=14)
+        ...     driver.read("visitors", value=str), driver.read("pages", value=str)
+        ([('ada', 'tea')], [('ada', 'tea'), ('ada', 'rum'), ('ada', 'tea')])
+
+        Semantics: as every operator, but
+            Null key: forwarded, without a call of ``by``. So is a record whose id is None.
+            Null value: given to ``by`` as None; without it a record like any other.
+            Late records: without windows none. With windows those of closed windows are dropped and
+                counted, or emitted with ``late``.
+            Out-of-order records: the first to arrive is forwarded.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the store if ``name`` is not given.
+            Store: the one named ``store``, else ``name``: a row for each forwarded record, for ever
+                without windows, which suits a bounded number of keys and ids. With windows they
+                expire with the window. :meth:`deduplicate_by_key` forgets by time since the last
+                forwarded record.
+            Quirk: duplicates are counted (``dropped_records_total``, reason ``duplicate``).
+
+        Args:
+            by: ``by(value)`` or ``by(key, value)``; returns the id. Two ids are the same exactly
+                when their bytes are.
+            windows: forward the first record of each window; None: the first of all.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``id``, the
+                serde of the ids, required with ``by``; ``key`` and ``value``, the serdes of the
+                stream if they are not known; ``name``; ``late``, the name of the stream of late
+                records (``StreamsBuilder.late``).
+
+        Raises:
+            TopologyError: neither a store nor a name is given; a serde is missing; windows that are
+                not tumbling; a store with a history or a capacity; ``late`` without windows.
+
+        Source: SQL's ``SELECT DISTINCT ON``; Flink's deduplication, which keeps the first row.
+        """
+        selector = None if by is None else callbacks.mapper(by, "by")
+        return distinct(self, selector, windows, {**options})
 
     def merge(self, *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """One stream of the records of this and all others.

@@ -20,7 +20,8 @@ prices that are deleted, and histories and segments so short that all of them ex
 counts orders per key until a timer, which others extend, deletes the count; ``late`` has streams of
 the late records of windows, of sessions, of a join and of a table with a history; ``collections``
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
-``counts`` has count windows; ``expiry`` has stores with a TTL.
+``counts`` has count windows and batches; ``distinct`` has distinct records; ``expiry`` has stores
+with a TTL.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from logstate.topology import (
 from tests.campaigns.simulation.aggregated_orders import aggregate
 from tests.campaigns.simulation.collected_orders import collect
 from tests.campaigns.simulation.counted_orders import count_orders
+from tests.campaigns.simulation.distinct_orders import keep_distinct
 from tests.campaigns.simulation.expiring_orders import expire
 
 #: a few keys are asked for again and again
@@ -216,6 +218,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
             "aggregates": aggregate,
             "counts": count_orders,
+            "distinct": keep_distinct,
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(

@@ -15,6 +15,7 @@ from tests.campaigns.simulation.dead_letters import DeadLetters
 from tests.campaigns.simulation.dead_owner import DeadOwner
 from tests.campaigns.simulation.directories import Directories
 from tests.campaigns.simulation.directory_claims import DirectoryClaims
+from tests.campaigns.simulation.distinct_records import DistinctRecords
 from tests.campaigns.simulation.expiry import Expiry
 from tests.campaigns.simulation.failed_ends import FailedEnds
 from tests.campaigns.simulation.foreign_keys import ForeignKeys
@@ -54,6 +55,7 @@ STORIES = {
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "expiry": Story(Expiry.of),
+    "distinct_records": Story(DistinctRecords.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
     "collection_stores": Story(CollectionStores.of),
     "damaged_blocks": Story(DamagedBlocks.of),

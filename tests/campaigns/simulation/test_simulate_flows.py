@@ -31,6 +31,7 @@ def _topology(variant: str) -> Topology:
         "collections",
         "aggregates",
         "counts",
+        "distinct",
     ],
 )
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:

@@ -39,6 +39,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     count_window_bugs,
     cut_bugs,
     directory_bugs,
+    distinct_bugs,
     expiry_bugs,
     handler_bugs,
     held_output_bugs,

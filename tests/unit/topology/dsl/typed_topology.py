@@ -233,5 +233,6 @@ def count_windows(builder: StreamsBuilder) -> None:
     assert_type(times, KStream[str, int])
     assert_type(lasts.agg(Total, store="total"), KStream[str, Total])
     stream = builder.stream("clicks", key=str, value=Click)
+    assert_type(stream.distinct(lambda click: click.user, id=str, store="d"), KStream[str, Click])
     assert_type(stream.batch(3, within=timedelta(1), store="b"), KStream[str, list[Click]])
     lasts.count(store="n", emit="close")  # type: ignore[call-arg]
