@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from logstate.contracts.processing import STREAM_TIME
 from tests.stored_formats.stores import COMMIT_EVERY, STORES
 from tests.stored_formats.task import StoresOfTask, rows_on_disk
 from tests.stored_formats.written import Moment, Seen, WrittenStore
@@ -63,5 +64,10 @@ def _on_disk(scratch: Path) -> list[tuple[bytes, bytes]]:
 
 def _seen(task: StoresOfTask, name: str, at: Moment, inputs: Sequence[Input]) -> Seen:
     time = max(one.time for one in inputs)
-    clocks = {key: clock for key, clock in task.clocks().items() if key.endswith(f":{name}")}
+    expires = task.kinds[name].spec.ttl_ms is not None
+    clocks = {
+        key: clock
+        for key, clock in task.clocks().items()
+        if key.endswith(f":{name}") or (expires and key == STREAM_TIME)
+    }
     return Seen(at, time, clocks, len(task.logs[name]), task.answers(name, time))

@@ -132,6 +132,24 @@ STORES = (
         expected=[3],
     ),
     Change(
+        "a TTL is switched on or off",
+        t.counted(),
+        t.counted(ttl=t.DAY),
+        "compatible",
+    ),
+    Change(
+        "a TTL is switched on or off",
+        t.counted(ttl=t.DAY),
+        t.counted(),
+        "compatible",
+    ),
+    Change(
+        "a TTL is longer or shorter",
+        t.counted(ttl=2 * t.DAY),
+        t.counted(ttl=t.DAY),
+        "compatible",
+    ),
+    Change(
         "a retention is longer",
         t.windowed(retention_s=60),
         t.windowed(retention_s=3_600),

@@ -125,6 +125,9 @@ def records(builder: StreamsBuilder, topic: str = INPUT) -> KStream[str, str]:
     return builder.stream(topic, key=str, value=str)
 
 
+DAY = timedelta(days=1)
+
+
 def counted(name: str = "counts", topic: str = INPUT, **options: Any) -> Declare:
     """Count per key."""
 

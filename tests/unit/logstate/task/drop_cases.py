@@ -10,6 +10,7 @@ from typing import Any
 from logstate.serdes import string
 from logstate.serdes.join_serdes import Instruction, Subscription, SubscriptionSerde
 from logstate.topology import (
+    CountWindows,
     HoppingWindows,
     JoinWindows,
     Materialized,
@@ -191,6 +192,24 @@ CASES = [
         lambda b: words(b).deduplicate_by_key(ms(10), store="n"),
         (*NO_KEY, *at(100, 95, 89, 90)),
         (("DeduplicateNode", "duplicate", 2, 0), ("DeduplicateNode", "late", 1, 1)),
+    ),
+    Case(
+        "distinct",
+        lambda b: words(b).distinct(store="n"),
+        (*NO_KEY, *at(100, 95)),
+        (("DistinctNode", "duplicate", 1, 0),),
+    ),
+    Case(
+        "distinct in windows",
+        lambda b: words(b).distinct(store="n", windows=TUMBLING),
+        at(100, 105, 89, 200, 104),
+        (("DistinctNode", "duplicate", 1, 0), ("DistinctNode", "late", 2, 88)),
+    ),
+    Case(
+        "count windows",
+        lambda b: words(b).group_by_key().windowed_by(CountWindows(2)).count(store="n"),
+        NO_KEY + NO_VALUE,
+        (("CountWindowNode", "null_key", 1, 0), ("CountWindowNode", "null_value", 1, 0)),
     ),
     Case(
         "count",

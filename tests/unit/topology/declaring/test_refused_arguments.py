@@ -257,7 +257,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "retention of a table": (
         lambda: grouped().count(store=Materialized("s", retention=SECOND)),
-        "rows of a plain table never expire",
+        "rows of a plain table expire if it has a ttl",
     ),
     "versioned in memory": (
         lambda: grouped().count(store=Materialized("s", history=SECOND, in_memory=True)),
