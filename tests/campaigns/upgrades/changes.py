@@ -7,6 +7,7 @@ from typing import Any
 from logstate.app.application import Application
 from tests.campaigns.upgrades import topologies as t
 from tests.campaigns.upgrades.change import Answer, Change, counts_of_a
+from tests.campaigns.upgrades.type_changes import TYPES
 
 
 def counts_in(store: str) -> Answer:
@@ -15,16 +16,6 @@ def counts_in(store: str) -> Answer:
         return None if row is None else row.value
 
     return answer
-
-
-def total_of_a(app: Application) -> Any:
-    total = counts_of_a(app)
-    return None if total is None else int(total.count)
-
-
-def tally_of_a(app: Application) -> Any:
-    tally = counts_of_a(app)
-    return None if tally is None else tally.counts
 
 
 def window_of_a(app: Application) -> Any:
@@ -221,143 +212,6 @@ STORES = (
         answer=row_of_a,
         expected="more",
         build={"optimization": "all"},
-    ),
-)
-TYPES = (
-    Change(
-        "a key has another type",
-        t.aggregated(lambda: 0, lambda _, __, n: n + 1, int),
-        t.rekeyed,
-        "refused",
-        ("store 'counts': key", "string", "int64"),
-    ),
-    Change(
-        "a value has another type",
-        t.aggregated(lambda: 0, lambda _, __, n: n + 1, int),
-        t.aggregated(lambda: "0", lambda _, __, n: str(int(n) + 1), str),
-        "refused",
-        ("store 'counts': value", "stored int64, declared string"),
-    ),
-    Change(
-        "a type has another name",
-        t.totals(t.Total),
-        t.totals(t.Renamed),
-        "same",
-        answer=total_of_a,
-    ),
-    Change(
-        "a field with a default is added",
-        t.totals(t.Total),
-        t.totals(t.WithDefault),
-        "compatible",
-        answer=total_of_a,
-    ),
-    Change(
-        "a field without a default is added",
-        t.totals(t.Total),
-        t.totals(t.WithoutDefault),
-        "refused",
-        ("value.note", "Give the field a default"),
-        answer=total_of_a,
-    ),
-    Change(
-        "a field is gone",
-        t.totals(t.WithDefault),
-        t.totals(t.Total),
-        "compatible",
-        answer=total_of_a,
-    ),
-    Change(
-        "a default is taken away",
-        t.totals(t.Total),
-        t.totals(t.Needed),
-        "refused",
-        ("value.count", "no default"),
-        answer=total_of_a,
-    ),
-    Change(
-        "a field has a wider type",
-        t.totals(t.Total),
-        t.totals(t.Widened),
-        "compatible",
-        answer=total_of_a,
-    ),
-    Change(
-        "a field has another type",
-        t.totals(t.Total),
-        t.totals(t.Retyped),
-        "refused",
-        ("value.count", "stored integer, declared string"),
-        answer=total_of_a,
-    ),
-    Change(
-        "a type gets a version, and says which one rows without are of (upgradable)",
-        t.totals(t.Total),
-        t.versions(t.VERSION_2_OF_ROWS_WITHOUT),
-        "compatible",
-        answer=tally_of_a,
-        expected=(3, 1),
-    ),
-    Change(
-        "a type gets a version, and rows without are not mentioned",
-        t.totals(t.Total),
-        t.versions(t.VERSION_2),
-        "refused",
-        ("value", "unversioned="),
-        answer=total_of_a,
-    ),
-    Change(
-        "the version of a type is raised, with an upgrade of the earlier one",
-        t.versions(t.VERSION_1),
-        t.versions(t.VERSION_2),
-        "compatible",
-        answer=tally_of_a,
-        expected=(3, 1),
-    ),
-    Change(
-        "an earlier version is not read any more",
-        t.versions(t.VERSION_1),
-        t.versions(t.VERSION_2_ALONE),
-        "refused",
-        ("value.version 1", "declared nothing"),
-        answer=total_of_a,
-    ),
-    Change(
-        "a member of an enum is inserted before others that have auto()",
-        t.totals(t.with_status(t.Status)),
-        t.totals(t.with_status(t.StatusInserted)),
-        "refused",
-        ("value.status", "stored PAID = 2, declared HELD = 2"),
-        answer=total_of_a,
-    ),
-    Change(
-        "a member of an enum is added, the others keep their values",
-        t.totals(t.with_status(t.Status)),
-        t.totals(t.with_status(t.StatusAdded)),
-        "compatible",
-        answer=total_of_a,
-    ),
-    Change(
-        "a field of an array has another name",
-        t.totals(t.in_array("credit")),
-        t.totals(t.in_array("debit")),
-        "refused",
-        answer=total_of_a,
-    ),
-    Change(
-        "a default changes that is omitted from rows",
-        t.totals(t.omitting(5)),
-        t.totals(t.omitting(7)),
-        "refused",
-        answer=total_of_a,
-    ),
-    Change(
-        "an Avro schema without a registry changes",
-        t.avro_total(),
-        t.avro_total(note={"type": "string", "default": ""}),
-        "refused",
-        ("value", "do not say which schema wrote them"),
-        answer=lambda app: (counts_of_a(app) or {}).get("count"),
     ),
 )
 TOPICS = (
