@@ -189,9 +189,11 @@ def test_accepted_and_late_are_the_input_of_versioned_tables(
                 driver.crash(loses_disk=True)
         driver.advance_wall_clock(1)
         assert missed(late_of(driver)) == late
-        kept = {key: driver.store("rows").get(key) for key in latest}
+        # A deletion at the time of the version that it deletes is forgotten, as by Kafka Streams.
+        deleted = {key for key, new, _ in rows if new is None}
+        kept = {key: driver.store("rows").get(key) for key in latest.keys() - deleted}
         assert {key: row and row.value for key, row in kept.items()} == {
-            key: value for key, (_, value) in latest.items()
+            key: latest[key][1] for key in kept
         }
         assert all(one.reason != "expired" for one in driver.dropped if one.count)
 
