@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from logstate.topology import Count as Count
     from logstate.topology import CountDistinct as CountDistinct
     from logstate.topology import CountWindows as CountWindows
+    from logstate.topology import Ewma as Ewma
     from logstate.topology import First as First
     from logstate.topology import GlobalKTable as GlobalKTable
     from logstate.topology import HoppingWindows as HoppingWindows
@@ -159,11 +160,12 @@ _PUBLIC = {
     ),
     "logstate.testing": "TopologyTestDriver",
     "logstate.topology": (
-        "Aggregate Aggregates Collect Count CountDistinct First Last Max Mean Min StdDev Sum TopN"
-        " CountWindows GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable KStream"
-        " KTable KeyTimers Materialized Processor ProcessorContext SessionWindows SlidingWindows"
-        " StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer Windows"
-        " counter_store key_value_store list_store lru_store map_store session_store set_store"
+        "Aggregate Aggregates Collect Count CountDistinct Ewma First Last Max Mean Min StdDev Sum"
+        " TopN CountWindows GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable"
+        " KStream KTable KeyTimers Materialized Processor ProcessorContext SessionWindows"
+        " SlidingWindows StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer"
+        " Windows counter_store key_value_store list_store lru_store map_store session_store"
+        " set_store"
         " timer_store timestamped_key_value_store until_time_limit until_window_closes"
         " versioned_store window_store"
     ),

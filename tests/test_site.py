@@ -152,7 +152,7 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page.close()
 
 
-def test_axe_finds_nothing_in_a_sample_of_the_pages(site: Site, page: Page) -> None:
+def test_axe_finds_nothing_serious_in_a_sample_of_the_pages(site: Site, page: Page) -> None:
     found = []
     for name in SAMPLE:
         page.goto((site.folder / f"{name}.html").as_uri())
@@ -161,6 +161,7 @@ def test_axe_finds_nothing_in_a_sample_of_the_pages(site: Site, page: Page) -> N
             found += [
                 f"{name}, {theme}: {one['id']}: {node['html'][:200]} {node['failureSummary']}"
                 for one in Axe().run(page).response["violations"]
+                if one["impact"] in {"serious", "critical"}
                 for node in one["nodes"]
             ]
     assert found == []

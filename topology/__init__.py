@@ -33,7 +33,7 @@ from logstate.topology.dsl.handles import (
     WindowedCogroupedKStream,
 )
 from logstate.topology.dsl.materialized import Materialized
-from logstate.topology.dsl.numeric_aggregates import Count, Mean, StdDev, Sum
+from logstate.topology.dsl.numeric_aggregates import Count, Ewma, Mean, StdDev, Sum
 from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
 from logstate.topology.dsl.value_aggregates import (
     Collect,
@@ -77,6 +77,7 @@ __all__ = [
     "CountDistinct",
     "CountWindowedKStream",
     "CountWindows",
+    "Ewma",
     "First",
     "GlobalKTable",
     "HoppingWindows",

@@ -1,4 +1,4 @@
-"""The aggregates of numbers: counts, sums, means, deviations."""
+"""The aggregates of numbers: counts, sums, means, decayed means, deviations."""
 
 from __future__ import annotations
 
@@ -250,6 +250,83 @@ class StdDev(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ARG002
         """Floats."""
         return (int, float, float), float | None
+
+
+class Ewma(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
+    """The exponentially weighted mean of ``field(value)``; None without values.
+
+    >>> from logstate import Ewma, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> heat = builder.stream("heat", value=float).group_by_key()
+    >>> heat.agg(smooth=Ewma(lambda degrees: degrees, alpha=0.5), store="s").to_stream().to("out")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("heat", [("oven", 180.0, 0), ("oven", 210.0, 1)])
+    ...     driver.read("out", value=dict)
+    [('oven', {'smooth': 180.0}), ('oven', {'smooth': 200.0})]
+
+    The newest value has the weight 1, and each older one ``1 - alpha`` times that of the next newer
+    one. The row of the store also has ``<field>_weight``, the sum of the weights.
+
+    Semantics:
+        Null value: ignored; it does not lower the weights of older values.
+        Out-of-order records: the order of arrival counts, and not the timestamps; of sessions that
+            merge, the values of the earlier one are older.
+        Tables: refused, because the weight of a row depends on its place in that order.
+
+    Args:
+        field: a function of the record's value that returns a number.
+        alpha: more than 0, and at most 1, with which the result is the last value.
+
+    Raises:
+        TopologyError: ``alpha`` is no such number.
+
+    Source: pandas' and Polars' ``ewm_mean(alpha=..., adjust=True)``.
+    """
+
+    parts = ("", "weight")
+    first = (None, 0.0)
+
+    def __init__(self, field: Callable[[V_contra], float | None], *, alpha: float) -> None:
+        super().__init__(field)
+        is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+        if not is_number or not 0 < alpha <= 1:
+            raise declaration_error(
+                f"alpha of Ewma must be a number above 0 and at most 1, found {shown(alpha)}. The"
+                " larger it is, the sooner old values lose their weight."
+            )
+        self.alpha = alpha
+
+    def take(self, state: Any, value: Any) -> Any:
+        """The mean of older values and this one, which has the weight 1."""
+        mean, weight = state
+        older = weight * (1 - self.alpha)
+        weight = older + 1.0
+        return float(value) if mean is None else mean + (value - mean) / weight, weight
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """The mean of both; each value of ``b`` lowers the weights of ``a`` once."""
+        if a[0] is None or b[0] is None:
+            return b if a[0] is None else a
+        older = a[1] * max(0.0, 1 - self.alpha * b[1])
+        weight = older + b[1]
+        return b[0] + (a[0] - b[0]) * older / weight, weight
+
+    def result(self, state: Any) -> Any:
+        """The mean."""
+        return state[0]
+
+    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ARG002
+        """Floats."""
+        return (float | None, float), float | None
+
+    @property
+    def refusal(self) -> str | None:
+        """The order of the rows is not in the state."""
+        return (
+            "has weights by the order of arrival, which a table's rows do not keep. Use"
+            " {name}=Mean(...), or aggregate the stream of changes:"
+            " to_stream().group_by_key().agg({name}=Ewma(...))"
+        )
 
 
 def _identity(value: Any) -> Any:

@@ -17,6 +17,7 @@ from logstate.topology import (
     Aggregates,
     Collect,
     Count,
+    Ewma,
     First,
     Last,
     Max,
@@ -202,6 +203,9 @@ def test_arguments_of_aggregates_are_checked() -> None:
         (lambda: TopN(cents_of, 0), "n of TopN must be a positive integer"),
         (lambda: Collect(cents_of, limit=-1), "limit of Collect must be a positive integer"),
         (lambda: StdDev(cents_of, ddof=2), "ddof of StdDev"),
+        (lambda: Ewma(cents_of, alpha=0), "alpha of Ewma must be a number above 0 and at most 1"),
+        (lambda: Ewma(cents_of, alpha=1.5), "found 1.5"),
+        (lambda: Ewma(cents_of, alpha=True), "found True"),
         (lambda: Sum(lambda a, b: a), "field of Sum"),
     ]:
         with pytest.raises(TopologyError, match=message):
