@@ -288,8 +288,8 @@ class Ewma(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
 
     def __init__(self, field: Callable[[V_contra], float | None], *, alpha: float) -> None:
         super().__init__(field)
-        is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-        if not is_number or not 0 < alpha <= 1:
+        given: object = alpha
+        if type(given) not in (int, float) or not 0 < alpha <= 1:
             raise declaration_error(
                 f"alpha of Ewma must be a number above 0 and at most 1, found {shown(alpha)}. The"
                 " larger it is, the sooner old values lose their weight."
