@@ -2164,7 +2164,7 @@ class CountWindowedKStream(Generic[K, V]):
     Made by ``KGroupedStream.windowed_by``. When windows close, and which values they have:
     :class:`CountWindows`.
 
-    Semantics of all aggregations:
+    Semantics:
         Null key: dropped and counted as dropped.
         Null value: dropped and counted as dropped; it is in no window.
         Late records: there are none: windows have the values in the order of their arrival.
