@@ -11,7 +11,7 @@ from logstate.changelog.stores.store_kind import StoreKind
 K = TypeVar("K")
 
 
-class CounterStore(TaskKeyValueStore[K, int]):
+class TaskCounterStore(TaskKeyValueStore[K, int]):
     """A number per key; a key without a row counts as 0."""
 
     def add(self, key: K, amount: int = 1) -> int:
@@ -31,4 +31,4 @@ class CounterStore(TaskKeyValueStore[K, int]):
         return (found or 0) if is_dropped else total
 
 
-COUNTERS: Final[StoreKind] = replace(KEY_VALUE, name="counter", store=CounterStore)
+COUNTERS: Final[StoreKind] = replace(KEY_VALUE, name="counter", store=TaskCounterStore)

@@ -135,7 +135,7 @@ class ItemReads(ElementReads[K, E, V]):
             yield (decode_key(key), decode_element(element)), decode_value(row)
 
 
-class ElementStore(RowCache, ElementReads[K, E, V]):
+class TaskElementStore(RowCache, ElementReads[K, E, V]):
     """A task's store of elements; its kind adds reads and writes.
 
     With ``spec.capacity`` a key has at most so many elements: a new one that is too many removes

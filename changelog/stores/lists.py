@@ -23,7 +23,7 @@ from logstate.changelog.rows.serialization_errors import (
     value_serialization_error,
 )
 from logstate.changelog.rows.writes import ChangelogWrites
-from logstate.changelog.stores.elements import ElementStore, ItemReads
+from logstate.changelog.stores.elements import ItemReads, TaskElementStore
 from logstate.changelog.stores.store_kind import BOUNDS, StoreKind
 from logstate.contracts.changelog_keys import ELEMENT, ended_key
 from logstate.contracts.processing import TaskContext
@@ -91,7 +91,7 @@ class ListReads(ItemReads[K, int, V]):
         return [prefix, _ZERO, _ZERO]
 
 
-class ListStore(ElementStore[K, int, V], ListReads[K, V]):
+class TaskListStore(TaskElementStore[K, int, V], ListReads[K, V]):
     """The list store of one task. An append to a full list removes the oldest values."""
 
     #: add a value at the end; raises TypeError for None
@@ -197,7 +197,7 @@ class ListStore(ElementStore[K, int, V], ListReads[K, V]):
 
 
 LISTS: Final = StoreKind(
-    "list", ListStore, ListReads,
+    "list", TaskListStore, ListReads,
     key_layout=ELEMENT,
     are_rows_records=True,
     key_reads={"get": ("index",), "items": BOUNDS},

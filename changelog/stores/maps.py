@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from logstate.changelog.stores.elements import ElementStore, ItemReads
+from logstate.changelog.stores.elements import ItemReads, TaskElementStore
 from logstate.changelog.stores.store_kind import BOUNDS, StoreKind
 from logstate.contracts.changelog_keys import ELEMENT
 from logstate.contracts.stores import Entries, pairs_of
@@ -27,7 +27,7 @@ class MapReads(ItemReads[K, M, V]):
         return None if row is None else self._codec.decode_value(row)
 
 
-class MapStore(ElementStore[K, M, V], MapReads[K, M, V]):
+class TaskMapStore(TaskElementStore[K, M, V], MapReads[K, M, V]):
     """The map store of one task. ``put(key, map_key, None)`` deletes."""
 
     def put(self, key: K, map_key: M, value: V | None) -> None:
@@ -52,7 +52,7 @@ class MapStore(ElementStore[K, M, V], MapReads[K, M, V]):
 
 
 MAPS: Final = StoreKind(
-    "map", MapStore, MapReads,
+    "map", TaskMapStore, MapReads,
     key_layout=ELEMENT,
     are_rows_records=True,
     key_reads={"get": ("map_key",), "items": BOUNDS},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
-from logstate.changelog.stores.elements import ElementReads, ElementStore
+from logstate.changelog.stores.elements import ElementReads, TaskElementStore
 from logstate.changelog.stores.store_kind import BOUNDS, RowColumn, StoreKind
 from logstate.contracts.changelog_keys import ELEMENT, split_element
 
@@ -42,7 +42,7 @@ class SetReads(ElementReads[K, V, V]):
             yield decode_key(key), decode_element(value)
 
 
-class SetStore(ElementStore[K, V, V], SetReads[K, V]):
+class TaskSetStore(TaskElementStore[K, V, V], SetReads[K, V]):
     """The set store of one task."""
 
     def add(self, key: K, value: V) -> bool:
@@ -69,7 +69,7 @@ def _element_of(key: bytes, _row: bytes, _store: str) -> bytes:
 
 
 SETS: Final = StoreKind(
-    "set", SetStore, SetReads,
+    "set", TaskSetStore, SetReads,
     key_layout=ELEMENT,
     row_columns=(RowColumn("value", "value", _element_of),),
     are_rows_records=True,

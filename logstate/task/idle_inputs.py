@@ -1,4 +1,6 @@
-"""Since when the inputs of one running task have been idle; pure, the caller asks the brokers.
+"""Idle inputs of one task: since when, what a tick then calls, and waits for more records.
+
+Everything here is pure: the caller asks the brokers.
 
 A task is quiet while each of its partitions has been read to its end, everything is processed, and
 nothing is paused or waits. That it has the same positions for a while proves nothing: records may
@@ -13,10 +15,87 @@ with what was sent to the repartition topics, so when the ends are read, all of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from logstate.contracts.processing import IdleTime
+from logstate.contracts.processing import IdleOperator, IdleTime
 from logstate.contracts.records import TopicPartition
+from logstate.task.queues import PartitionQueue
+
+
+class IdleTicks:
+    """The operators whose stream time advances while the inputs of the task are idle.
+
+    A tick calls them in the order of the topology; they are compiled children first. What it
+    changes and emits belongs to the next commit, like the effects of a scheduled callback; if that
+    fails, the tick is made again once the inputs have been idle for as long again.
+    """
+
+    def __init__(self) -> None:
+        self._operators: dict[str, IdleOperator] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._operators)
+
+    def add(self, name: str, operator: IdleOperator) -> None:
+        """Register an operator, unless there is one of the same clock."""
+        self._operators.setdefault(name, operator)
+
+    def clear(self) -> None:
+        """Forget the operators: they are compiled again."""
+        self._operators.clear()
+
+    def is_due(self, idle: IdleTime) -> bool:
+        """Return True if a tick would change something."""
+        return any(operator.is_due(idle) for operator in self._operators.values())
+
+    def run(
+        self,
+        idle: IdleTime,
+        guarded: Callable[[str, Callable[[int], None]], Callable[[int], None]],
+        now_ms: int,
+    ) -> None:
+        """Call the operators; ``guarded`` adds the handling of errors to a named callback."""
+
+        def tick_of(operator: IdleOperator) -> Callable[[int], None]:
+            return lambda _: operator.tick(idle)
+
+        for name, operator in reversed(self._operators.items()):
+            guarded(f"close_on_idle of {name}", tick_of(operator))(now_ms)
+
+
+class TaskIdle:
+    """How long records of other partitions wait for a partition that is at its end.
+
+    The time of a partition begins when a record of another one could be processed first, and ends
+    when a record of it arrives (KIP-353). So the records of inputs that are written at about the
+    same time are processed in the order of their timestamps.
+
+    >>> left, right = TopicPartition("left", 0), TopicPartition("right", 0)
+    >>> queues = {left: PartitionQueue(left, 0), right: PartitionQueue(right, 0)}
+    >>> queues[right].is_at_end = True
+    >>> idle = TaskIdle(500)
+    >>> idle.waits(queues.values(), now_ms=0), idle.waits(queues.values(), now_ms=500)
+    (True, False)
+    """
+
+    def __init__(self, max_idle_ms: float) -> None:
+        self._max_idle_ms = max_idle_ms
+        self._ends_ms: dict[TopicPartition, float] = {}
+
+    def waits(self, queues: Iterable[PartitionQueue], now_ms: float) -> bool:
+        """Return whether a partition without records still has time."""
+        return bool([one for one in queues if self._has_time(one, now_ms)])
+
+    def awaited(self, now_ms: float) -> list[TopicPartition]:
+        """Return the partitions that have time, as of the last check; from any thread."""
+        return [partition for partition, end_ms in [*self._ends_ms.items()] if now_ms < end_ms]
+
+    def _has_time(self, queue: PartitionQueue, now_ms: float) -> bool:
+        if len(queue) or not queue.is_at_end:
+            self._ends_ms.pop(queue.partition, None)
+            return False
+        return now_ms < self._ends_ms.setdefault(queue.partition, now_ms + self._max_idle_ms)
+
 
 #: between two requests while the tasks above are not idle
 _ASK_AGAIN_MS = 250.0

@@ -45,12 +45,12 @@ from logstate.contracts.records import (
 )
 from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.task.idle_inputs import TaskIdle
 from logstate.task.punctuation import PunctuationKind, Punctuations
 from logstate.task.queues import PartitionQueue, QueueOrder
 from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
 from logstate.task.task_commit import TaskCommit
-from logstate.task.task_idle import TaskIdle
 from logstate.task.task_input import TaskInput
 from logstate.task.task_progress import RetryLater
 from logstate.topology.graph.blame import labelled

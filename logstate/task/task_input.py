@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.task.idle_inputs import TaskIdle
 from logstate.task.queues import PartitionQueue, QueueOrder
-from logstate.task.task_idle import TaskIdle
 from logstate.task.task_progress import TaskProgress
 
 

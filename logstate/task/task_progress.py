@@ -35,7 +35,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
-from logstate.task.idle_ticks import IdleTicks
+from logstate.task.idle_inputs import IdleTicks
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label

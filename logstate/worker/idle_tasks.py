@@ -20,8 +20,7 @@ from logstate.restore.async_request import AsyncRequest
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topology.graph.sub_topology import SubTopology
-from logstate.topology.plan.feeding import feeding
+from logstate.topology.graph.sub_topology import SubTopology, feeding
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.worker_observer import WorkerObserver
 

@@ -19,9 +19,8 @@ from logstate.topology.graph.grouping import copartition_groups, node_groups
 from logstate.topology.graph.logical import check_depth
 from logstate.topology.graph.nodes import Node, ProcessorNode, SinkNode, TopicRef
 from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
-from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.graph.sub_topology import SubTopology, operators_feeding
 from logstate.topology.operators.streams.process import ConnectedStores
-from logstate.topology.plan.feeding import operators_feeding
 from logstate.topology.plan.key_agreement import check_key_bytes
 
 

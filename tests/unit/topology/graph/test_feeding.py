@@ -9,7 +9,7 @@ import pytest
 
 from logstate.contracts.errors import TopologyError
 from logstate.topology import StreamsBuilder, Topology, TumblingWindows
-from logstate.topology.plan.feeding import feeding
+from logstate.topology.graph.sub_topology import feeding
 
 PLAIN = TumblingWindows(size=timedelta(seconds=10))
 IDLE = TumblingWindows(size=timedelta(seconds=10), close_on_idle=timedelta(seconds=30))
