@@ -17,7 +17,7 @@ class Expiry:
     """The stores with a TTL.
 
     Each has two clocks. ``store:STORE`` is the stream time of the last commit, a part of the cut;
-    the clock of its rows is the one that they and the changelog tell, for standbys.
+    the clock of its rows is taken from the rows and the changelog, for standbys.
     """
 
     def __init__(

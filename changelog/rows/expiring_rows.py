@@ -1,7 +1,7 @@
 """Rows that expire one by one, each a TTL after its time.
 
-A row begins with the 8 bytes of its time. Behind the rows lies an index of the same store, with a
-prefix of its own in the backend: ``time | key -> nothing``. So the rows that are due are a range of
+A row begins with the 8 bytes of its time. The store has an index of them, with a separate
+prefix in the backend: ``time | key -> nothing``. So the rows that are due are a range of
 the index, however many rows the store has; nothing else is read. The index is not logged: a replay
 makes it again from the times of the changelog's records.
 
@@ -15,7 +15,7 @@ Invariants:
 2. an entry whose row is absent, or has another time, means nothing: it is dropped once it is due.
    A replay leaves such entries; a write of a task removes the entry of the row that it replaces;
 3. no row is written whose time is expired: the store refuses it. So the index never gets an entry
-   before those that were looked at, and a search continues where the last one ended.
+   before those that were read, and a search continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class ExpiringRows(Rows):
         found: list[bytes] = []
         has_more = True
         # Entries that a replay left are dropped once. One row is deleted where there is any: its
-        # tombstone tells standbys the stream time.
+        # tombstone gives standbys the stream time.
         while has_more and not found:
             stale: dict[bytes, bytes | None] = {}
             entries = self.index.due(self._searched, end, limit)

@@ -71,7 +71,7 @@ def part_interval_ms(interval_ms: int, retention_ms: int) -> int:
     return interval_ms // parts
 
 
-class ExpiringRows(ReadableRows, Protocol):
+class RangeDeletingRows(ReadableRows, Protocol):
     """Rows that forget whole ranges."""
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
@@ -107,7 +107,7 @@ class SegmentClock:
         """Whether ``time`` is not before the retention."""
         return time >= self.cell.time - self.retention_ms
 
-    def advance(self, time: int, rows: ExpiringRows) -> None:
+    def advance(self, time: int, rows: RangeDeletingRows) -> None:
         """Move the clock to a later ``time`` and drop what that expires."""
         old = self.first_part() if self.cell.time >= 0 else 0
         self.cell.time = time
@@ -115,7 +115,7 @@ class SegmentClock:
         if live > old:
             rows.delete_range(pack_segment(old), pack_segment(live))
 
-    def sweep(self, rows: ExpiringRows) -> None:
+    def sweep(self, rows: RangeDeletingRows) -> None:
         """Drop everything that the clock, as it stands, has expired; called before a replay.
 
         A replay begins with the clock of the committed cut, which may be far ahead of the rows on

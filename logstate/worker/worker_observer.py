@@ -294,12 +294,11 @@ class WorkerObserver:
         ):
             self.metrics.gauge(gauge, task=name).set(figure)
         for tp in owned.partitions:
+            at = {"topic": tp.topic, "partition": str(tp.partition)}
             lag = input_lag(owned, tp)
             if lag is not None:
-                at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
             if tp in task.partition_times:
-                at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.PARTITION_TIME, **at).set(task.partition_times[tp])
 
     def _declare_task(self, owned: OwnedTask, task: str) -> None:

@@ -1,4 +1,4 @@
-"""An application whose windows close on idle topics, in a process of its own that kills itself.
+"""An application whose windows close on idle topics, in a separate process that kills itself.
 
 ``clicks`` (key user, value page) are counted per user and window, straight from the source topic,
 and per page and window behind a repartition topic. Final results go to ``finals``, late clicks to

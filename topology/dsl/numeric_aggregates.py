@@ -278,7 +278,7 @@ class Ewma(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
         alpha: more than 0, and at most 1, with which the result is the last value.
 
     Raises:
-        TopologyError: ``alpha`` is no such number.
+        TopologyError: ``alpha`` is not a number above 0 and at most 1.
 
     Source: pandas' and Polars' ``ewm_mean(alpha=..., adjust=True)``.
     """

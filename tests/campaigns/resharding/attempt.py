@@ -1,4 +1,4 @@
-"""One attempt to move the state, in a process of its own that kills itself at a step."""
+"""One attempt to move the state, in a separate process that kills itself at a step."""
 
 from __future__ import annotations
 

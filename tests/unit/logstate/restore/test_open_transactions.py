@@ -42,7 +42,7 @@ def killed_before(cluster: FakeCluster, call: str) -> WorkerRig:
 
 def waiting(cluster: FakeCluster, stage: Stage, rig: WorkerRig | None = None) -> WorkerRig:
     """Another worker that was given the dead one's task and can get no further."""
-    rig = rig or WorkerRig(cluster, counted, name="heir").start()
+    rig = rig or WorkerRig(cluster, counted, name="new_owner").start()
     rig.turn()
     rig.clock.advance(SESSION_MS)
     rig.turn()
@@ -69,15 +69,15 @@ def test_a_dead_workers_transaction_is_ended_long_before_it_times_out(
 ) -> None:
     caplog.set_level(logging.INFO)
     killed_before(cluster, call)
-    heir = waiting(cluster, stage)
+    new_owner = waiting(cluster, stage)
 
-    check(heir, 2)
-    heir.until_running("0_0")
-    heir.commit()
+    check(new_owner, 2)
+    new_owner.until_running("0_0")
+    new_owner.commit()
 
     assert outputs(cluster) == [("a", "1"), ("b", "1")]
     assert "app-dead is fenced: restores wait for a transaction that it left open" in caplog.text
-    assert heir.total("transactions_aborted_total") == 0
+    assert new_owner.total("transactions_aborted_total") == 0
 
 
 def test_nobody_waits_for_one_that_is_known_to_be_dead(
@@ -85,15 +85,15 @@ def test_nobody_waits_for_one_that_is_known_to_be_dead(
 ) -> None:
     caplog.set_level(logging.INFO)
     killed_before(cluster, "send_offsets")
-    heir = waiting(cluster, Stage.RESTORING)
-    heir.worker.control.group_view = GroupView(silent=frozenset({"app-dead", "app-heir"}))
+    new_owner = waiting(cluster, Stage.RESTORING)
+    new_owner.worker.control.group_view = GroupView(silent=frozenset({"app-dead", "app-new_owner"}))
 
-    heir.turn()
+    new_owner.turn()
 
     assert cluster.transactions.open_transactions() == []
     assert "app-dead is fenced: it stopped without leaving, and its tasks are here" in caplog.text
-    heir.until_running("0_0")
-    heir.turn(5)
+    new_owner.until_running("0_0")
+    new_owner.turn(5)
     assert caplog.text.count("is fenced:") == 1
 
 
@@ -108,19 +108,19 @@ def test_the_owner_before_who_lives_is_left_alone_and_the_silent_one_after_it_is
     after.begin()
     after.produce([ProducedRecord("app-counts-changelog", 0, b"k", None, 1)])
     after.flush()
-    heir = waiting(cluster, Stage.ASSIGNED)
-    heir.worker.control.group_view = GroupView(
-        present=frozenset({"app-dead", "app-heir"}), silent=frozenset({"app-after"})
+    new_owner = waiting(cluster, Stage.ASSIGNED)
+    new_owner.worker.control.group_view = GroupView(
+        present=frozenset({"app-dead", "app-new_owner"}), silent=frozenset({"app-after"})
     )
 
-    check(heir, 5)
+    check(new_owner, 5)
 
     assert caplog.text.count("is fenced:") == 1
     assert "app-after is fenced: restores wait for a transaction that it left open" in caplog.text
-    assert heir.stages == {"0_0": Stage.ASSIGNED}
-    heir.worker.control.group_view = GroupView(present=frozenset({"app-heir"}))
-    check(heir, 1)
-    heir.until_running("0_0")
+    assert new_owner.stages == {"0_0": Stage.ASSIGNED}
+    new_owner.worker.control.group_view = GroupView(present=frozenset({"app-new_owner"}))
+    check(new_owner, 1)
+    new_owner.until_running("0_0")
 
 
 @pytest.mark.parametrize("is_known_before", [True, False])
@@ -129,18 +129,18 @@ def test_one_that_died_inside_its_commit_and_is_known_to_be_dead_is_fenced_at_on
 ) -> None:
     caplog.set_level(logging.INFO)
     killed_before(cluster, "commit")
-    known = GroupView(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
-    heir = WorkerRig(cluster, counted, name="heir").start()
+    known = GroupView(present=frozenset({"app-new_owner"}), silent=frozenset({"app-dead"}))
+    new_owner = WorkerRig(cluster, counted, name="new_owner").start()
     if is_known_before:
-        heir.worker.control.group_view = known
-    heir = waiting(cluster, Stage.ASSIGNED, heir)
-    heir.worker.control.group_view = known
-    heir.clock.advance(200)
+        new_owner.worker.control.group_view = known
+    new_owner = waiting(cluster, Stage.ASSIGNED, new_owner)
+    new_owner.worker.control.group_view = known
+    new_owner.clock.advance(200)
 
-    heir.turn(2)
+    new_owner.turn(2)
 
     assert caplog.text.count("app-dead is fenced:") == 1
-    heir.until_running("0_0")
+    new_owner.until_running("0_0")
 
 
 def test_who_is_back_after_it_was_fenced_is_fenced_again_when_it_dies_again(
@@ -148,52 +148,54 @@ def test_who_is_back_after_it_was_fenced_is_fenced_again_when_it_dies_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     killed_before(cluster, "commit")
-    heir = waiting(cluster, Stage.ASSIGNED)
-    silent = GroupView(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
-    heir.worker.control.group_view = silent
-    heir.turn(2)
-    heir.worker.control.group_view = GroupView(present=frozenset({"app-heir", "app-dead"}))
-    heir.turn(2)
-    heir.worker.control.group_view = silent
+    new_owner = waiting(cluster, Stage.ASSIGNED)
+    silent = GroupView(present=frozenset({"app-new_owner"}), silent=frozenset({"app-dead"}))
+    new_owner.worker.control.group_view = silent
+    new_owner.turn(2)
+    new_owner.worker.control.group_view = GroupView(
+        present=frozenset({"app-new_owner", "app-dead"})
+    )
+    new_owner.turn(2)
+    new_owner.worker.control.group_view = silent
 
-    heir.turn(2)
+    new_owner.turn(2)
 
     assert caplog.text.count("app-dead is fenced:") == 2
 
 
 def test_it_happens_once_and_not_before_patience_ends(cluster: FakeCluster) -> None:
     killed_before(cluster, "commit")
-    heir = waiting(cluster, Stage.ASSIGNED)
+    new_owner = waiting(cluster, Stage.ASSIGNED)
 
-    heir.clock.advance(PATIENCE_MS - 1)
-    heir.turn(3)
-    assert "committed_so_far" not in heir.steps
-    heir.clock.advance(1)
-    heir.turn(3)
-    assert heir.steps.count("committed_so_far") == 1
-    assert "fence" not in heir.steps
-    check(heir, 1)
-    heir.until_running("0_0")
-    assert heir.steps.count("fence") == 1
+    new_owner.clock.advance(PATIENCE_MS - 1)
+    new_owner.turn(3)
+    assert "committed_so_far" not in new_owner.steps
+    new_owner.clock.advance(1)
+    new_owner.turn(3)
+    assert new_owner.steps.count("committed_so_far") == 1
+    assert "fence" not in new_owner.steps
+    check(new_owner, 1)
+    new_owner.until_running("0_0")
+    assert new_owner.steps.count("fence") == 1
 
 
 def test_brokers_that_do_not_answer_are_no_reason_to_fence_anybody(cluster: FakeCluster) -> None:
     killed_before(cluster, "commit")
-    heir = waiting(cluster, Stage.ASSIGNED)
+    new_owner = waiting(cluster, Stage.ASSIGNED)
 
     for _ in range(5):
-        check(heir, 1)
+        check(new_owner, 1)
         cluster.faults.add(Fault("committed_so_far", RetriableError("not now")))
-        check(heir, 1)
-    assert "fence" not in heir.steps
-    check(heir, 2)
-    assert "fence" in heir.steps
+        check(new_owner, 1)
+    assert "fence" not in new_owner.steps
+    check(new_owner, 2)
+    assert "fence" in new_owner.steps
 
 
 def test_a_worker_does_not_fence_itself_and_says_what_it_waits_for(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ran = WorkerRig(cluster, counted, name="heir").start().until_running()
+    ran = WorkerRig(cluster, counted, name="new_owner").start().until_running()
     send(cluster, "a")
     ran.commit()
     ran.stop()
@@ -202,7 +204,7 @@ def test_a_worker_does_not_fence_itself_and_says_what_it_waits_for(
     foreign.begin()
     foreign.produce([ProducedRecord("app-counts-changelog", 0, b"k", None, 1)])
     foreign.flush()
-    again = WorkerRig(cluster, counted, name="heir").start()
+    again = WorkerRig(cluster, counted, name="new_owner").start()
     again.turn(5)
 
     check(again, 8)
@@ -221,13 +223,13 @@ def test_a_worker_does_not_fence_itself_and_says_what_it_waits_for(
 
 def test_a_fence_that_fails_is_tried_again(cluster: FakeCluster) -> None:
     killed_before(cluster, "commit")
-    heir = waiting(cluster, Stage.ASSIGNED)
+    new_owner = waiting(cluster, Stage.ASSIGNED)
     cluster.faults.add(Fault("init_transactions", BrokerError("not now")))
 
-    check(heir, 3)
+    check(new_owner, 3)
 
-    heir.until_running("0_0")
-    assert heir.steps.count("fence") == 2
+    new_owner.until_running("0_0")
+    assert new_owner.steps.count("fence") == 2
 
 
 def test_restores_that_get_on_are_left_alone(cluster: FakeCluster) -> None:

@@ -104,7 +104,7 @@ def test_a_join_does_not_find_a_row_that_has_expired() -> None:
 
 
 class Keep(Processor[str, int, str, int]):
-    """Adds to a counter, and keeps rows with a time of their own."""
+    """Adds to a counter, and keeps rows with separate times."""
 
     def process(self, record: Record[str, int]) -> None:
         total = self.context.store(NUMBERS).add(record.key, record.value)
