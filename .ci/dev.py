@@ -45,7 +45,7 @@ LINKS = ROOT / ".links"
 SITE = ROOT / "build" / "docs"
 
 SMALL_EXTRAS = (
-    *("avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls"),
+    *("arrow", "avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls"),
     "broker",
 )
 FULL_EXTRAS = (*SMALL_EXTRAS, "spark-connect", "demo")

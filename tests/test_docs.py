@@ -36,7 +36,12 @@ OUTPUT = {"text"}
 DIRECTIVES = {"{toctree}", "{eval-rst}"}
 
 
-@pytest.mark.parametrize("page", SITE, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    # PySpark is not part of the environment of the fast tests.
+    [pytest.param(one, marks=[pytest.mark.slow] * (one.stem == "spark")) for one in SITE],
+    ids=name_of,
+)
 def test_the_snippets_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from logstate.local_broker.jar_list import KAFKA_VERSION
-from tests.campaigns.spark_versions.__main__ import RELEASES
+from tests.campaigns.spark_versions.environments import RELEASES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "support.md").read_text(encoding="utf-8")
@@ -62,6 +62,7 @@ def test_a_library_has_the_required_version_and_the_installed_one(
     assert version(package) in tested
 
 
+@pytest.mark.slow
 def test_spark_has_the_versions_of_the_campaign() -> None:
     supported, tested = row("PySpark")
     assert f"{RELEASES[0]} to {RELEASES[-1]}" in supported
@@ -69,6 +70,7 @@ def test_spark_has_the_versions_of_the_campaign() -> None:
     assert version("pyspark") in tested
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["Polars", "DuckDB", "pandas"])
 def test_readers_of_arrow_have_the_installed_version(package: str) -> None:
     assert f"{package} {version(package.lower())}" in row("Polars")[1]

@@ -32,10 +32,9 @@ from logstate.local_broker.broker import LocalBroker
 from tests.built_wheel import built_wheel
 from tests.campaigns.spark_versions.cells import DIFFERENT, Cell, figures, table
 from tests.campaigns.spark_versions.columns import MODES, column
-from tests.campaigns.spark_versions.environments import Environment, environment
+from tests.campaigns.spark_versions.environments import RELEASES, Environment, environment
 from tests.campaigns.spark_versions.kills import Campaign
 
-RELEASES = ("4.0", "4.1", "4.2", "4.3")
 PARTS = ("matrix", "merge", "stateful")
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from tests.built_wheel import ROOT, pip
 
+RELEASES = ("4.0", "4.1", "4.2", "4.3")
 FOLDER = ROOT / "build" / "spark-versions"
 _INSTALL_TIMEOUT_S = 3600
 
