@@ -12,9 +12,9 @@ from pyspark.errors import AnalysisException
 
 from logstate.changelog.spark.session_builder import register
 from logstate.changelog.spark.source import LogstateDataSource
-from tests.campaigns.spark_versions.environments import RELEASES
 from tests.campaigns.spark_versions.cells import DIFFERENT, REFUSED, SAME, SINCE, judged, numbers
 from tests.campaigns.spark_versions.columns import column
+from tests.campaigns.spark_versions.environments import RELEASES
 from tests.campaigns.spark_versions.lake import table_versions
 from tests.campaigns.spark_versions.life import Life, Step
 from tests.campaigns.spark_versions.spend_store import differing
