@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -50,8 +51,10 @@ class CustomerLog:
         self._write(keys, partitions)
         logs = [TopicPartition(self.topic, n) for n in range(partitions)]
         bounds = log_bounds({"bootstrap.servers": bootstrap}, logs)
+        rows = Counter(partition_of(key.encode(), partitions) for key in self.newest)
         for tp, bound in bounds.items():
-            self._log.commit(1, {self.topic: bound.end}, partition=tp.partition)
+            clocks = {f"rows:{STORE}": rows[tp.partition]}
+            self._log.commit(1, {self.topic: bound.end}, partition=tp.partition, clocks=clocks)
 
     def _write(self, keys: int, partitions: int) -> None:
         producer = Producer(

@@ -184,7 +184,7 @@ def _measure(
 def _arrow_rate(log: CustomerLog) -> float:
     script = _ARROW.format(application=log.application, store=STORE, bootstrap=log.bootstrap)
     answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True
     )
     rows, wall_s, cpu_s = answer.stdout.split()
     rate = log.records / float(wall_s)
