@@ -92,7 +92,8 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         super().__init__(spec, rows, writes, context)
         self._grace_ms = spec.grace_ms or 0
         self._codec = row_codec(spec, serde_topic(spec, context), self.row_formats[0])
-        self._observed = context.time_cell(f"store:{spec.name}")
+        #: stream time, that of the records put into the buffer
+        self.observed = context.time_cell(f"store:{spec.name}")
         self._sequence = context.time_cell(f"sequence:{spec.name}")
         #: -1 where it is not known
         self._earliest = context.time_cell(f"earliest:{spec.name}")
@@ -100,11 +101,11 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
     @property
     def min_timestamp(self) -> int:
         """No record that waits is older; Kafka Streams' bound, not the exact minimum."""
-        return self._observed.time - self._grace_ms + 1
+        return self.observed.time - self._grace_ms + 1
 
     def put(self, key: K, value: V, timestamp: int, headers: Headers) -> bool:
         """Let a record wait; False if it came so late that it must not."""
-        observed, context = self._observed, self._context
+        observed, context = self.observed, self._context
         if observed.time - self._grace_ms > timestamp:
             return False
         observed.time = max(observed.time, timestamp)
@@ -129,9 +130,23 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         self._put_row(row_key, encode_update(waiting, 0), None)
         return True
 
+    def last_due(self, limit: int) -> int | None:
+        """Return the last stream time up to ``limit`` at which a record's time comes.
+
+        None if no record's time comes by then.
+        """
+        until, last = limit - self._grace_ms, None
+        if self._earliest.time <= until:
+            for row_key, _ in self._rows.scan():
+                _, timestamp = _HEAD.unpack_from(row_key)
+                if timestamp > until:
+                    break
+                last = timestamp
+        return None if last is None else last + self._grace_ms
+
     def expired(self) -> Iterator[Waiting[K, V]]:
         """The records whose time has come, as of this call; each is to be removed."""
-        until = self._observed.time - self._grace_ms
+        until = self.observed.time - self._grace_ms
         if self._earliest.time > until:
             return
         decode_key, decode_value = self._codec.decode_key, self._codec.decode_value
@@ -167,7 +182,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         super().restore(records)
         for key, value, _, _ in records:
             _, timestamp = _HEAD.unpack_from(key)
-            self._observed.time = max(self._observed.time, timestamp)
+            self.observed.time = max(self.observed.time, timestamp)
             if value is not None:
                 self._sequence.time = _SEQUENCE.unpack(key[-_SEQUENCE.size :])[0]
         self._earliest.time = -1

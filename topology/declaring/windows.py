@@ -479,6 +479,9 @@ class JoinWindows(_Spans):
         before: how much earlier the right record may be.
         after: how much later the right record may be.
         grace: how long stragglers are waited for.
+        close_on_idle: of left and outer joins: emit the unmatched records that are due without a
+            later record once the inputs of the task have been idle for this long, at least 1 ms;
+            None: they wait for a later record.
 
     Raises:
         TopologyError: not a timedelta in whole milliseconds, or before + after is negative: no
@@ -487,8 +490,15 @@ class JoinWindows(_Spans):
     Source: Kafka Streams' ``JoinWindows``; no implicit grace: KIP-633.
     """
 
+    close_on_idle_ms: int | None = None
+
     def __init__(
-        self, *, before: timedelta = _ZERO, after: timedelta = _ZERO, grace: timedelta = _ZERO
+        self,
+        *,
+        before: timedelta = _ZERO,
+        after: timedelta = _ZERO,
+        grace: timedelta = _ZERO,
+        close_on_idle: timedelta | None = None,
     ) -> None:
         self.before_ms = to_ms(before, "before of join windows")
         self.after_ms = to_ms(after, "after of join windows")
@@ -498,9 +508,16 @@ class JoinWindows(_Spans):
                 f"before {self.before_ms} ms + after {self.after_ms} ms is negative: no record can"
                 " match. Give spans whose sum is at least 0."
             )
+        self._close_on_idle(close_on_idle, "join windows")
 
     @classmethod
-    def symmetric(cls, difference: timedelta, *, grace: timedelta = _ZERO) -> JoinWindows:
+    def symmetric(
+        cls,
+        difference: timedelta,
+        *,
+        grace: timedelta = _ZERO,
+        close_on_idle: timedelta | None = None,
+    ) -> JoinWindows:
         """The same distance to both sides.
 
         >>> from datetime import timedelta
@@ -511,6 +528,7 @@ class JoinWindows(_Spans):
         Args:
             difference: how much earlier or later the right record may be.
             grace: how long stragglers are waited for.
+            close_on_idle: as of :class:`JoinWindows`.
 
         Returns:
             The windows.
@@ -520,7 +538,7 @@ class JoinWindows(_Spans):
 
         Source: Kafka Streams' ``JoinWindows.ofTimeDifferenceAndGrace`` (KIP-633).
         """
-        return cls(before=difference, after=difference, grace=grace)
+        return cls(before=difference, after=difference, grace=grace, close_on_idle=close_on_idle)
 
     @property
     def size_ms(self) -> int:

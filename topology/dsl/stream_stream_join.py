@@ -87,6 +87,12 @@ class StreamStreamJoin(Generic[S]):
         self.is_left = kind in ("left", "outer")
         self.is_outer = kind == "outer"
         self.windows = windows
+        if kind == "inner" and windows.close_on_idle_ms is not None:
+            raise declaration_error(
+                f"The windows of inner join {name!r} have close_on_idle, but an inner join emits a"
+                " pair when its second record arrives, and nothing waits. Leave it out, or use"
+                " left_join or outer_join."
+            )
         self.store = store if store is not None else Materialized(self.name)
         self.left_store = left_store
         self.right_store = right_store

@@ -26,9 +26,13 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class StreamTableJoinOptions(TypedDict, Generic[R], total=False):
-    """Options of a stream-table join: grace, serdes of stream and result, name, late stream."""
+    """Options of a stream-table join.
+
+    They are grace, idle time, serdes of stream and result, name, late stream.
+    """
 
     grace: timedelta | None
+    close_on_idle: timedelta | None
     key: Any
     left_value: Any
     value: SerdeLike[R]
@@ -51,6 +55,7 @@ def join_table(
     *,
     is_left: bool,
     grace: timedelta | None = None,
+    close_on_idle: timedelta | None = None,
     key: Any = None,
     left_value: Any = None,
     value: Any = None,
@@ -58,11 +63,8 @@ def join_table(
     late: str | None = None,
 ) -> S:
     """Inner or left join with a table; with ``grace`` through a buffer."""
-    if late is not None and grace is None:
-        raise declaration_error(
-            f"A stream-table join has late={late!r}, but without grace= it joins every record at"
-            " once, and none is late. Leave it out, or give grace=."
-        )
+    if grace is None:
+        _check_no_grace(late, close_on_idle)
     result = optional_serde(value, None, "the result of the join")
     for given, what in ((key, "key"), (left_value, "value")):
         optional_serde(given, None, f"the {what} of the stream")  # where they are needed or not
@@ -93,6 +95,9 @@ def join_table(
             name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
         )
         sides["grace_ms"] = _grace_ms(grace, table)
+        if close_on_idle is not None:
+            what = f"close_on_idle of join {name!r}"
+            sides["idle_ms"] = duration_ms(close_on_idle, what, at_least=1)
         sides["store"] = _buffer(stream, buffer, grace, key, left_value)
         node = stream._node(StreamTableGraceJoinNode, name, prefix, **sides)
     joined = _joined(
@@ -101,6 +106,20 @@ def join_table(
     value_serde = optional_serde(left_value, stream.value, "the value of the stream")
     add_late_stream(late, [joined.logical], stream, sources, value=value_serde)
     return joined
+
+
+def _check_no_grace(late: str | None, close_on_idle: timedelta | None) -> None:
+    """Refuse the options of a buffer for a join without one."""
+    if late is not None:
+        raise declaration_error(
+            f"A stream-table join has late={late!r}, but without grace= it joins every record at"
+            " once, and none is late. Leave it out, or give grace=."
+        )
+    if close_on_idle is not None:
+        raise declaration_error(
+            "A stream-table join has close_on_idle=, but without grace= it joins every record at"
+            " once, and none waits. Leave it out, or give grace=."
+        )
 
 
 def join_global_table(

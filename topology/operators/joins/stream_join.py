@@ -20,7 +20,8 @@ Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
 - unmatched rows wait in the shared store until stream time, that of both sides together, has PASSED
   their window and the grace; they leave by timestamp, right before left, then key, with their own
   timestamp. They leave only when a record arrives that is as new as stream time: an idle topic
-  flushes nothing. A match takes all waiting rows of that key, side and timestamp with it.
+  flushes nothing, except with ``close_on_idle``. A match takes all waiting rows of that key, side
+  and timestamp with it.
 - an out-of-order record without partner whose window is over for stream time is forwarded without
   waiting, although the grace is not over (which costs a correction: its partner may still arrive
   and join, after the unmatched result was sent). In Kafka Streams waiting would not help: only
@@ -29,7 +30,6 @@ Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
   while the LAST row that the previous search visited, or an earlier one that was added since, has
   to keep waiting. So rows may leave later than they could: the newest of a left join's waiting rows
   decides, not the oldest. Kafka Streams does this to search rarely.
-  newest decides, not the oldest. Kafka Streams does it to look rarely.
 
 Invariants: the clocks are cells of the task, shared by both sides.
 """
@@ -46,6 +46,7 @@ from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
+from logstate.topology.operators.streams.idle_clock import advance_when_idle
 
 #: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
 EmitExpired: TypeAlias = Callable[[int, Headers], None]
@@ -70,6 +71,12 @@ class StreamJoinNode(ProcessorNode):
 
     def retains_records(self) -> bool:
         return True
+
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        # The clock belongs to both sides; one of them has the option.
+        has_option = self.outer_store is not None and self.is_left_side
+        return self.windows.close_on_idle_ms if has_option else None
 
     @property
     def before_ms(self) -> int:
@@ -134,6 +141,7 @@ class StreamJoinNode(ProcessorNode):
         observed = task.time_cell(self.clock)
         watched = task.time_cell(f"{self.clock}-watched")
         emit_expired = self._compile_emission(task, forward, outer_store)
+        self._compile_idle_clock(task, forward, outer_store, observed)
         join, own_store = self._join(), task.store(self.own_window_store)
         copied = own_store.copied
         before, after = self.before_ms, self.after_ms
@@ -186,18 +194,10 @@ class StreamJoinNode(ProcessorNode):
         observed = task.time_cell(self.clock)
         watched = task.time_cell(f"{self.clock}-watched")
         next_look = task.time_cell(f"{self.clock}-next-look")
-        joiner, grace = self.joiner, self.windows.grace_ms
-        left_wait = self.windows.after_ms + grace
-        right_wait = self.windows.before_ms + grace
-        own_wait = self.after_ms + grace
+        left_wait, right_wait = self._waits()
+        own_wait = self.after_ms + self.windows.grace_ms
         interval = task.emit_intervals.of_outer_joins(self.emit_interval_ms)
-
-        def join_unmatched(
-            key: Any, left: Any, right: Any, timestamp: int, headers: Headers
-        ) -> None:
-            forward(key, joiner(key, left, right), timestamp, headers)
-
-        forward_unmatched = late_edge(task, outer_store.name, join_unmatched)
+        forward_unmatched = self._unmatched(task, forward, outer_store)
 
         def emit_expired(timestamp: int, headers: Headers) -> None:
             time = observed.time
@@ -221,12 +221,67 @@ class StreamJoinNode(ProcessorNode):
                     open_sides.add(is_left)  # all later rows of this side are open, too
                     continue
                 for value in values:
-                    left, right = (value, None) if is_left else (None, value)
-                    forward_unmatched(key, left, right, row_time, headers)
+                    forward_unmatched(key, value, is_left, row_time, headers)
                 task.timestamp, task.headers = timestamp, headers
                 waiting.remove(row_time, is_left, key)
 
         return emit_expired
+
+    def _waits(self) -> tuple[int, int]:
+        """Return how long unmatched rows of the left side and of the right side wait, in ms."""
+        windows = self.windows
+        return windows.after_ms + windows.grace_ms, windows.before_ms + windows.grace_ms
+
+    def _unmatched(
+        self, task: TaskContext, forward: StreamProcess, outer_store: StoreSpec
+    ) -> Callable[[Any, Any, bool, int, Headers], None]:
+        """Return a function that forwards an unmatched value of a side."""
+        joiner = self.joiner
+
+        def join_unmatched(
+            key: Any, value: Any, is_left: bool, timestamp: int, headers: Headers
+        ) -> None:
+            left, right = (value, None) if is_left else (None, value)
+            forward(key, joiner(key, left, right), timestamp, headers)
+
+        return late_edge(task, outer_store.name, join_unmatched)
+
+    def _compile_idle_clock(
+        self,
+        task: TaskContext,
+        forward: StreamProcess,
+        outer_store: StoreSpec,
+        observed: TimeCell,
+    ) -> None:
+        """Let unmatched rows leave while the inputs are idle, if the option is set."""
+        idle_ms = self.close_on_idle_ms
+        if idle_ms is None:
+            return
+        waiting = task.store(outer_store.name)
+        left_wait, right_wait = self._waits()
+        forward_unmatched = self._unmatched(task, forward, outer_store)
+
+        def due_rows(limit: int) -> Iterator[tuple[int, tuple[int, bool, Any, list[Any]]]]:
+            """Rows that are due at a stream time up to ``limit``, with that time."""
+            least = min(left_wait, right_wait)
+            for row in waiting.rows():
+                if row[0] + least >= limit:
+                    return
+                due = row[0] + (left_wait if row[1] else right_wait) + 1
+                if due <= limit:
+                    yield due, row
+
+        def last_due(limit: int) -> int | None:
+            return max((due for due, _ in due_rows(limit)), default=None)
+
+        def emit_due(time: int) -> None:
+            for _, (row_time, is_left, key, values) in due_rows(time):
+                for value in values:
+                    forward_unmatched(key, value, is_left, row_time, None)
+                task.timestamp, task.headers = time, None
+                waiting.remove(row_time, is_left, key)
+
+        advance_when_idle(task, self.clock, observed, idle_ms, last_due=last_due, emit=emit_due)
 
 
 class Partners(NamedTuple):

@@ -7,7 +7,8 @@ had at the record's own timestamp (KIP-923).
 Semantics, exactly Kafka Streams' (`KStreamKTableJoinProcessor`):
 
 - order: by timestamp, then key bytes, then arrival; results have the stream record's timestamp and
-  headers, and the place it came from. Nothing leaves the buffer until a later stream record comes.
+  headers, and the place it came from. Nothing leaves the buffer until a later stream record comes,
+  except with ``close_on_idle``, which advances its stream time while the inputs are idle.
 - late: a record older than stream time - grace does not wait, it is joined at once. One exactly
   that old enters the buffer and leaves it again, with all others whose time has come. With ``late``
   an older one is emitted as a late record and not joined.
@@ -35,6 +36,7 @@ from logstate.topology.graph.nodes import (
     TableNode,
     late_edge,
 )
+from logstate.topology.operators.streams.idle_clock import advance_when_idle
 from logstate.topology.operators.streams.late_records import late_output
 
 
@@ -46,6 +48,11 @@ class StreamTableGraceJoinNode(ProcessorNode):
     is_left: bool
     grace_ms: int
     store: StoreSpec
+    idle_ms: int | None = None
+
+    @property
+    def close_on_idle_ms(self) -> int | None:
+        return self.idle_ms
 
     def retains_records(self) -> bool:
         return True
@@ -76,6 +83,9 @@ class StreamTableGraceJoinNode(ProcessorNode):
                     late_ms = buffer.min_timestamp - 1 - timestamp
                     emit_late(key, value, timestamp, headers, None, late_ms)
                 return
+            join_expired()
+
+        def join_expired() -> None:
             place = task.topic, task.partition, task.offset
             for waiting in expired():
                 task.topic, task.partition, task.offset = waiting[-3:]
@@ -83,6 +93,14 @@ class StreamTableGraceJoinNode(ProcessorNode):
                 remove(waiting)
             task.topic, task.partition, task.offset = place
 
+        advance_when_idle(
+            task,
+            self.store.name,
+            buffer.observed,
+            self.idle_ms,
+            last_due=buffer.last_due,
+            emit=lambda _: join_expired(),
+        )
         return process
 
     def _compile_join(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:

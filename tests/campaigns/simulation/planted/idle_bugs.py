@@ -5,8 +5,11 @@ from __future__ import annotations
 from logstate.task.idle_inputs import IdleInputs
 from logstate.task.task_input import TaskInput
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock
+from logstate.topology.operators.joins.stream_join import StreamJoinNode
+from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
 from logstate.topology.operators.streams.idle_clock import IdleClock
 from logstate.worker.idle_tasks import IdleTasks
+from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
@@ -50,3 +53,23 @@ def what_is_due_is_forgotten_before_the_tick(patch: Patch) -> None:
     old = "return self._has_due"
     new = "found, self._has_due = self._has_due, False\n    return found"
     edit(patch, IdleClock, "is_due", old, new)
+
+
+@scenario_bug(IdleJoins.of)
+def a_tick_of_a_stream_join_has_its_own_stream_time(patch: Patch) -> None:
+    """A tick advances another clock than the one that the records of both sides advance."""
+    old = "advance_when_idle(task, self.clock, observed,"
+    new = "advance_when_idle(task, self.clock, type(observed)(),"
+    edit(patch, StreamJoinNode, "_compile_idle_clock", old, new)
+
+
+@bug
+def a_record_leaves_before_its_partners_can_come(patch: Patch) -> None:
+    """On idle inputs, the wait of the other side decides when a record leaves a stream join."""
+    edit(patch, StreamJoinNode, "_compile_idle_clock", "if due <= limit:", "if True:")
+
+
+@scenario_bug(IdleJoins.of)
+def records_that_wait_for_a_table_leave_twice(patch: Patch) -> None:
+    """A record that leaves the buffer of a join on idle inputs stays in it."""
+    edit(patch, StreamTableGraceJoinNode, "compile", "remove(waiting)", "pass")

@@ -80,7 +80,7 @@ def what_waits_may_be_older_after_a_replay(patch: Patch) -> None:
 @bug
 def a_replay_does_not_move_the_clock_of_what_waits(patch: Patch) -> None:
     """Where no cut names the clock, what is too late waits."""
-    old = "self._observed.time = max(self._observed.time, timestamp)"
+    old = "self.observed.time = max(self.observed.time, timestamp)"
     edit(patch, JoinBuffer, "restore", old, "pass")
 
 

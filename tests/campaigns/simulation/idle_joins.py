@@ -1,0 +1,143 @@
+"""Joins whose records leave while their inputs are idle, under the faults of any schedule.
+
+When a record leaves depends on timing, and with it whether a partner comes too late to take it out.
+What is certain: each pair is joined once; each order and price without a partner leaves once, and
+none with a partner more than once; each order meets one row of the table of prices, of its time or
+before, or none, and is late or joined once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from itertools import product
+
+from logstate.contracts.records import TopicPartition
+from logstate.testing.simulation.swarm import Swarm
+from logstate.topology import JoinWindows, Materialized, StreamsBuilder, Topology
+from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation.oracles import Wrong, same
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.swarm import draw
+
+_SPAN_MS = 6
+_LATE = "late"
+#: of pairs and records without a partner; of orders with the price of their time, and late ones
+_JOINED, _PRICED = "enriched", "windowed"
+_NONE = "none"
+
+
+@cache
+def topology(*, in_memory: bool) -> Topology:
+    """Orders and prices joined as streams, and orders with the table of prices."""
+    idle = timedelta(milliseconds=4)
+    # No store expires a partner.
+    windows = JoinWindows.symmetric(
+        timedelta(milliseconds=_SPAN_MS), grace=timedelta(milliseconds=200), close_on_idle=idle
+    )
+    builder = StreamsBuilder(
+        in_memory_stores=in_memory, outer_join_emit_interval=timedelta(milliseconds=0)
+    )
+    orders = builder.stream(flow.ORDERS, key=str, value=str)
+    prices = builder.stream(flow.PRICES, key=str, value=str)
+    joined = orders.outer_join(prices, _pair, windows=windows, name="pairs", value=str)
+    joined.to(_JOINED)
+    table = prices.to_table(store=Materialized("history", history=timedelta(seconds=1)))
+    priced = orders.left_join(
+        table,
+        _pair,
+        grace=timedelta(milliseconds=3),
+        close_on_idle=idle,
+        late=_LATE,
+        name="priced",
+        value=str,
+    )
+    priced.to(_PRICED)
+    late = builder.late(_LATE, key=str, value=str)
+    late.map_values(lambda one: f"{one.value} {_LATE}", value=str).to(_PRICED)
+    return builder.build()
+
+
+def _pair(one: str | None, other: str | None) -> str:
+    return f"{one or _NONE} {other or _NONE}"
+
+
+class IdleJoins(Schedule):
+    """A schedule of this flow; exactly-once, because then each result is there once."""
+
+    @classmethod
+    def of(cls, seed: int) -> IdleJoins:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="idle_joins", guarantee="exactly_once"))
+
+    def __init__(self, swarm: Swarm) -> None:
+        records = dataset.inputs(swarm.seed % dataset.COUNT, price_every=3)
+        # A producer with transactions writes another time than 0.
+        inputs = [one._replace(timestamp=one.timestamp + 1) for one in records]
+        super().__init__(swarm, inputs=inputs)
+        self.judge = self._judge
+
+    def _topology(self) -> Topology:
+        return topology(in_memory=self.swarm.in_memory)
+
+    def _is_done(self) -> bool:
+        """Every record has left."""
+        if not super()._is_done():
+            return False
+        pairs = {one for pair in self._values(_JOINED) for one in pair.split()}
+        is_joined = pairs >= {(one.value or b"").decode() for one in self.inputs}
+        orders = sum(one.topic == flow.ORDERS for one in self.inputs)
+        return is_joined and len(self._values(_PRICED)) >= orders
+
+    def _judge(self) -> None:
+        sides: dict[str, list[tuple[bytes, str, int]]] = {flow.ORDERS: [], flow.PRICES: []}
+        for one in self.inputs:
+            row = one.key or b"", (one.value or b"").decode(), one.timestamp
+            sides[one.topic].append(row)
+        orders, prices = sides[flow.ORDERS], sides[flow.PRICES]
+        self._judge_pairs(orders, prices)
+        self._judge_prices(orders, prices)
+
+    def _judge_pairs(
+        self, orders: list[tuple[bytes, str, int]], prices: list[tuple[bytes, str, int]]
+    ) -> None:
+        found = self._values(_JOINED)
+        pairs = [
+            f"{order} {price}"
+            for (key, order, time), (other, price, at) in product(orders, prices)
+            if key == other and abs(time - at) <= _SPAN_MS
+        ]
+        same("pairs", sorted(one for one in found if _NONE not in one), sorted(pairs))
+        self.counters["compared_results"] += len(found)
+        joined = {one for pair in pairs for one in pair.split()}
+        alone = Counter(one for one in found if _NONE in one)
+        for _, value, _ in (*orders, *prices):
+            pair = f"{value} {_NONE}" if value.startswith("o") else f"{_NONE} {value}"
+            if alone[pair] > 1 or (alone[pair] == 0 and value not in joined):
+                raise Wrong(f"{value} has left {alone[pair]} times, of {sorted(alone)}")
+
+    def _judge_prices(
+        self, orders: list[tuple[bytes, str, int]], prices: list[tuple[bytes, str, int]]
+    ) -> None:
+        found = dict(one.split() for one in self._values(_PRICED))
+        same("orders with a price", sorted(found), sorted(order for _, order, _ in orders))
+        if len(self._values(_PRICED)) != len(found):
+            raise Wrong(f"an order has two prices: {sorted(self._values(_PRICED))}")
+        self.counters["late_orders"] += sum(price == _LATE for price in found.values())
+        for key, order, time in orders:
+            before = {price for other, price, at in prices if other == key and at <= time}
+            if found[order] not in {_NONE, _LATE, *before}:
+                raise Wrong(f"{order} of {time} has {found[order]}; prices before: {before}")
+
+    def _values(self, topic: str) -> list[str]:
+        """Values of the committed records."""
+        values = []
+        for partition in range(self.partitions):
+            log = self.cluster.log_or_none(TopicPartition(topic, partition))
+            for entry in [] if log is None else log.history:
+                record, transaction = entry.record, entry.transaction
+                if record is not None and (transaction is None or transaction.is_committed):
+                    values.append((record.value() or b"").decode())
+        return values
