@@ -28,10 +28,11 @@ _RESETS = ("earliest", "latest", "none")
 
 def check_emit(emit: object, windows: object | None) -> None:
     """Refuse an ``emit`` that does not exist, or not for these windows (None: there are none)."""
-    if emit not in ("update", "commit", "close"):
+    if emit not in ("update", "commit", "close", "delta"):
         raise declaration_error(
-            f'emit must be "update", "commit" or "close", found {emit!r}: every change, the last'
-            " per key and commit, or final results only."
+            f'emit must be "update", "commit", "close" or "delta", found {emit!r}: every change,'
+            " the last per key and commit, final results only, or what has been added to each row"
+            " since the commit before."
         )
     if emit != "close":
         return

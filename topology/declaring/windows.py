@@ -22,8 +22,9 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.record_parts import timestamp_of
 from logstate.topology.declaring.declaration_site import declaration_error
 
-#: when an aggregation forwards: every update, the last per key and commit, or final results only
-Emit: TypeAlias = Literal["update", "commit", "close"]
+#: what an aggregation forwards: every update, the last per key and commit, final results only, or
+#: the change of each row since the commit before
+Emit: TypeAlias = Literal["update", "commit", "close", "delta"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 _ZERO = timedelta(0)

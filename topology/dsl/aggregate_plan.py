@@ -103,7 +103,23 @@ class AggregatePlan:
         the old value of a first one.
         """
         initializer = self.initializer if self._of_table else no_row
-        return Fold(prefix, initializer, _with_key(self.add), self.merger(), self.row_serde())
+        fold = Fold(prefix, initializer, _with_key(self.add), self.merger(), self.row_serde())
+        refusal = self._no_difference()
+        if refusal is not None:
+            return fold._replace(no_difference=refusal)
+        return fold._replace(difference=self.difference)
+
+    def _no_difference(self) -> str | None:
+        """Why rows have no difference; None if they have."""
+        for name, (aggregate, _) in self.fields.items():
+            kind = type(aggregate)
+            if kind.difference is Aggregate.difference:
+                return (
+                    f"{name}={kind.__name__.strip('_')}(...) has results that do not add up. Use"
+                    " Count() and Sum(...), such as the two of a mean, divide after adding, or"
+                    " write an Aggregate with a method difference(new, old)"
+                )
+        return None
 
     def group_aggregator(self, names: Collection[str]) -> Aggregator:
         """The aggregator of one group of a cogroup, which has these aggregates."""
@@ -245,6 +261,19 @@ class AggregatePlan:
         lines.append(f"return Row({', '.join([*results, *parts])})")
         made: Callable[[Any, Any], Any] = _make_bind("merge", "a, b", lines, names)
         return made
+
+    @cached_property
+    def difference(self) -> Callable[[Any, Any], Any]:
+        """``difference(new, old)`` returns a row of the differences of two rows' results."""
+        differences = [(name, one.aggregate.difference) for name, one in self.fields.items()]
+
+        def difference(new: Any, old: Any) -> Any:
+            return msgspec.structs.replace(
+                new,
+                **{name: of(getattr(new, name), getattr(old, name)) for name, of in differences},
+            )
+
+        return difference
 
     @cached_property
     def result(self) -> Callable[[Any], Any]:

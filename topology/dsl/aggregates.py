@@ -89,6 +89,10 @@ class Aggregate(Generic[V_contra, S, R_co]):
         """The state without a value that was added: for tables, whose rows change."""
         raise NotImplementedError
 
+    def difference(self, new: Any, old: Any) -> Any:
+        """What has to be added to the result ``old`` to get ``new``: for ``emit="delta"``."""
+        raise NotImplementedError
+
     def result(self, state: S) -> R_co:
         """The result of a state; without this method the state is the result."""
         return state  # type: ignore[return-value]

@@ -6,6 +6,7 @@ of one group or of several.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
@@ -32,6 +33,7 @@ from logstate.topology.dsl.materialized import (
     windowed_spec,
 )
 from logstate.topology.graph.logical import ProcessorLogicalNode
+from logstate.topology.operators.aggregates.emit_on_commit import Difference
 from logstate.topology.operators.aggregates.fold import (
     AggregateNode,
     FoldNode,
@@ -49,11 +51,12 @@ Aggregator: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
 class AggregateOptions(TypedDict, Generic[A], total=False):
-    """Options of an aggregation: the aggregate's serde, its store, when it sends, its name."""
+    """Options of an aggregation: the aggregate's serde, its store, what it sends, its name."""
 
     value: SerdeLike[A]
     store: str | Materialized | None
     emit: Emit
+    difference: Callable[[A, A], A] | None
     name: str | None
 
 
@@ -75,10 +78,19 @@ class Fold(NamedTuple):
     merger: Aggregator | None = None
     #: the default serde of the aggregate
     value: Serde[Any] | None = None
+    #: for ``emit="delta"``, unless the user gives one
+    difference: Difference | None = None
+    #: why there is no difference, and what to do
+    no_difference: str = (
+        "only you know what has to be added to one aggregate to get another. Give"
+        " difference=lambda new, old: new - old, or use count() or agg(...) with Count() and Sum()"
+    )
 
 
-COUNT = Fold("KSTREAM-AGGREGATE-", lambda: 0, count_one, lambda _key, a, b: a + b, int64)
-TABLE_COUNT = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one, value=int64)
+COUNT = Fold(
+    "KSTREAM-AGGREGATE-", lambda: 0, count_one, lambda _key, a, b: a + b, int64, operator.sub
+)
+TABLE_COUNT = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one, value=int64, difference=operator.sub)
 
 
 def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
@@ -139,22 +151,50 @@ def aggregate_store(
     windows: AnyWindows | None,
     grouped: Flow[Any, Any],
     options: AggregateOptions[Any],
-    fold: Fold | None = None,
+    fold: Fold,
 ) -> StoreSpec:
     """The store that an aggregation asks for, once its options are checked."""
     store, defaults = required_store(options.get("store"), what), grouped.builder.defaults
     emit = options.get("emit", "update")
     check_emit(emit, windows)
     key = _default_serde(store, "key", store.key, grouped.key, grouped)
-    if fold is not None and fold.initializer is None:
+    if fold.initializer is None:
         value = _default_serde(store, "value", store.value, fold.value, grouped)
     else:
-        value = value_serde(store, options.get("value"), fold.value if fold is not None else None)
+        value = value_serde(store, options.get("value"), fold.value)
     if windows is None:
         return key_value_spec(store, key, value, defaults)
     return windowed_spec(
         store, key, value, defaults, windows=windows, keep_at_retention=emit == "close"
     )
+
+
+class Emission(NamedTuple):
+    """When an aggregation sends, and the function of its deltas if it sends those."""
+
+    emit: Emit
+    difference: Difference | None = None
+
+    @classmethod
+    def of(cls, options: AggregateOptions[Any], fold: Fold) -> Emission:
+        """Return the emission of an aggregation; raises TopologyError for one that has none."""
+        emit, difference = options.get("emit", "update"), options.get("difference")
+        if emit != "delta":
+            if difference is not None:
+                raise declaration_error(
+                    f'difference= is for emit="delta", which sends differences; found'
+                    f' emit="{emit}". Leave it out, or use emit="delta".'
+                )
+            return cls(emit)
+        if difference is not None:
+            callbacks.of_shape(difference, "difference", "(new, old)", 2)
+            return cls("commit", difference)
+        if fold.difference is None:
+            raise declaration_error(
+                'emit="delta" sends what has been added to an aggregate since the commit before,'
+                f" but {fold.no_difference}."
+            )
+        return cls("commit", fold.difference)
 
 
 @dataclass(frozen=True)
@@ -163,7 +203,7 @@ class StreamAggregation:
 
     windows: AnyWindows | None
     store: StoreSpec
-    emit: Emit
+    emission: Emission
     emit_interval_ms: int | None
 
     def node(self, name: str, fold: Fold) -> FoldNode:
@@ -172,7 +212,7 @@ class StreamAggregation:
             "store": self.store,
             "initializer": fold.initializer or no_aggregate,
             "aggregator": fold.aggregator,
-            "emit": self.emit,
+            "emit": self.emission.emit,
         }
         windows = self.windows
         if windows is None:

@@ -11,12 +11,15 @@ from typing import Any, TypeAlias, Unpack
 
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import REPARTITION_SUFFIX
+from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import SessionWindows
+from logstate.topology.dsl.aggregate_records import GroupAggregates
 from logstate.topology.dsl.aggregations import (
     AggregateOptions,
     Aggregator,
+    Emission,
     Fold,
     FoldOptions,
     StreamAggregation,
@@ -70,7 +73,7 @@ class GroupedFlow(Flow[K, V]):
         what: str,
         windows: AnyWindows | None,
         options: FoldOptions[Any],
-        fold: Fold | None = None,
+        fold: Fold,
     ) -> StreamAggregation:
         store = aggregate_store(what, windows, self, options, fold)
         late = options.get("late")
@@ -80,10 +83,12 @@ class GroupedFlow(Flow[K, V]):
                 " aggregate in windows: windowed_by(...), or in a store whose history a record can"
                 " be too old for: Materialized(..., history=timedelta(...))."
             )
-        emit = options.get("emit", "update")
-        return StreamAggregation(windows, store, emit, self.builder.window_emit_interval_ms)
+        emission = Emission.of(options, fold)
+        return StreamAggregation(windows, store, emission, self.builder.window_emit_interval_ms)
 
 
+#: of the generated names of aggregations of a cogroup
+COGROUP_PREFIX = "COGROUPKSTREAM-AGGREGATE-"
 #: the groups of a cogroup, each with the aggregator for its values, or its aggregates
 Groups: TypeAlias = tuple[tuple[GroupedFlow[Any, Any], Any], ...]
 
@@ -101,6 +106,7 @@ def aggregated(
     aggregation = grouped._aggregation(what, windows, options, fold)
     graph = grouped.builder.graph
     node = aggregation.node(graph.names.named(options.get("name"), fold.prefix), fold)
+    send_deltas(node, aggregation.emission)
     parent, sources = grouped._input_of(aggregation.store)
     logical = aggregation.logical_node(node)
     graph.add(parent, logical)
@@ -109,34 +115,76 @@ def aggregated(
     return TableFlow(grouped.builder, node.name, logical, sources, key, value, node)
 
 
+def of_group(
+    grouped: GroupedFlow[Any, Any], aggregator: Callable[..., Any] | None, aggregates: Any
+) -> Any:
+    """Return what a group of a cogroup contributes: its aggregator, or its aggregates."""
+    if aggregator is not None and aggregates:
+        raise declaration_error(
+            f"cogroup was given an aggregator and aggregates ({', '.join(aggregates)}). Give one of"
+            " them."
+        )
+    if aggregates:
+        return GroupAggregates(aggregates, grouped.value)
+    return callbacks.aggregator(aggregator)  # type: ignore[arg-type]  # None is refused there
+
+
+def check_groups(groups: Groups, *, have_aggregates: bool) -> None:
+    """Raise TopologyError for a group with an aggregator among those with aggregates, or so."""
+    for grouped, one in groups:
+        if isinstance(one, GroupAggregates) is not have_aggregates:
+            what, use = "an aggregator", "aggregate"
+            if not have_aggregates:
+                what, use = "aggregates by name", "agg"
+            raise declaration_error(
+                f"The group {grouped.name!r} of a cogroup has {what}. Give the same kind to all"
+                f" groups, and use {use}(...)."
+            )
+
+
+def cogroup_fold(
+    groups: Groups, initializer: Callable[[], Any], merger: Callable[..., Any] | None = None
+) -> Fold:
+    """Return what the groups of a cogroup with aggregators have in common."""
+    start = callbacks.initializer(initializer)
+    check_groups(groups, have_aggregates=False)
+    merge = None if merger is None else callbacks.merger(merger)
+    return Fold(COGROUP_PREFIX, start, groups[0][1], merge)
+
+
 def cogrouped(
     groups: Groups,
     windows: AnyWindows | None,
-    initializer: Callable[[], Any],
-    merger: Aggregator | None,
+    fold: Fold,
     **options: Unpack[FoldOptions[Any]],
 ) -> TableFlow[Any, Any]:
-    """Repartitions first, then one aggregation node per group, then the node that unites them."""
+    """Repartitions first, then one aggregation node per group, then the node that unites them.
+
+    Each group has its own aggregator; everything else is that of ``fold``.
+    """
     first = groups[0][0]
     what = "A cogroup aggregation" if windows is None else "A windowed cogroup aggregation"
-    aggregation = first._aggregation(what, windows, options)
+    aggregation = first._aggregation(what, windows, options, fold)
     store, graph, name = aggregation.store, first.builder.graph, options.get("name")
     inputs = [grouped._input_of(store) for grouped, _ in groups]
     sources = frozenset[str]().union(*(names for _, names in inputs))
     graph.copartition(sources)
-    prefix = "COGROUPKSTREAM-AGGREGATE-"
+    prefix = fold.prefix
     nodes: list[FoldNode] = []
     logicals: list[ProcessorLogicalNode] = []
     for number, ((_, aggregator), (parent, _)) in enumerate(zip(groups, inputs, strict=True)):
         node_name = graph.names.suffixed(name, f"-cogroup-agg-{number}", prefix)
-        node = aggregation.node(node_name, Fold(prefix, initializer, aggregator, merger))
+        node = aggregation.node(node_name, fold._replace(aggregator=aggregator))
         node.group_number, node.is_cogrouped = number, True
         logical = aggregation.logical_node(node)
         graph.add(parent, logical)
         nodes.append(node)
         logicals.append(logical)
     merge_name = graph.names.suffixed(name, "-cogroup-merge", "COGROUPKSTREAM-MERGE-")
-    merge = CogroupMergeNode(merge_name, parents=tuple(nodes), store=store, emit=aggregation.emit)
+    merge = CogroupMergeNode(
+        merge_name, parents=tuple(nodes), store=store, emit=aggregation.emission.emit
+    )
+    send_deltas(merge, aggregation.emission)
     merged = ProcessorLogicalNode(merge)
     graph.add(logicals, merged)
     late_value = first.value if all(one.value == first.value for one, _ in groups) else None
@@ -144,6 +192,13 @@ def cogrouped(
     add_late_stream(options.get("late"), logicals, late_records, sources)
     key, value = aggregation.result_key(), store.value
     return TableFlow(first.builder, merge_name, merged, sources, key, value, merge)
+
+
+def send_deltas(node: FoldNode | TableAggregateNode | CogroupMergeNode, emission: Emission) -> None:
+    """Let a node send the differences of its new and old values, if the aggregation does."""
+    if emission.difference is not None:
+        node.difference = emission.difference
+        node.enable_sending_old_values(force=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,6 +213,7 @@ class GroupedTableFlow(Flow[K, V]):
     ) -> TableFlow[Any, Any]:
         what = "An aggregation of a grouped table"
         spec = aggregate_store(what, None, self, options, fold)
+        emission = Emission.of(options, fold)
         name = options.get("name")
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
@@ -189,8 +245,9 @@ class GroupedTableFlow(Flow[K, V]):
             initializer=fold.initializer,
             adder=fold.aggregator,
             subtractor=subtractor,
-            emit=options.get("emit", "update"),
+            emit=emission.emit,
         )
+        send_deltas(node, emission)
         logical = ProcessorLogicalNode(node, output_versioned=spec.is_versioned)
         graph.add(repartition, logical)
         sources = frozenset({repartition.name})

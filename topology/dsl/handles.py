@@ -29,7 +29,7 @@ from logstate.topology.declaring.windows import (
     TumblingWindows,
     Windows,
 )
-from logstate.topology.dsl.aggregate_plan import AggregatePlan, no_row
+from logstate.topology.dsl.aggregate_plan import AggregatePlan
 from logstate.topology.dsl.aggregate_records import (
     GroupAggregates,
     RecordOf,
@@ -59,11 +59,15 @@ from logstate.topology.dsl.flow import (
     ValueOptions,
 )
 from logstate.topology.dsl.grouped_flow import (
+    COGROUP_PREFIX,
     GroupedFlow,
     GroupedTableFlow,
     Groups,
     aggregated,
+    check_groups,
+    cogroup_fold,
     cogrouped,
+    of_group,
 )
 from logstate.topology.dsl.late_streams import add_late_changes
 from logstate.topology.dsl.materialized import AnyWindows, Materialized
@@ -91,7 +95,10 @@ from logstate.topology.operators.streams.mappers import (
 )
 from logstate.topology.operators.streams.pass_through import PassThroughNode, PeekNode, PrintNode
 from logstate.topology.operators.streams.process import ConnectedStores
-from logstate.topology.operators.tables.derived_tables import TableMapValuesNode
+from logstate.topology.operators.tables.derived_tables import (
+    AggregateResultsNode,
+    TableMapValuesNode,
+)
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode
 from logstate.topology.operators.tables.to_stream import ToChangeStreamNode, ToStreamNode
@@ -1601,7 +1608,8 @@ class CountAndReduce(ABC, Generic[G, V]):
         Args:
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key (and window) and
-                commit; "close" one final result per window, see the windowed stream's class.
+                commit; "close" one final result per window, see the windowed stream's class;
+                "delta" what was added since the commit before, see docs/panes.md.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
                 ``StreamsBuilder.late``. For windows and versioned stores only.
@@ -1626,6 +1634,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         *,
         store: str | Materialized | None = None,
         emit: Emit = "update",
+        difference: Callable[[V, V], V] | None = None,
         name: str | None = None,
         late: str | None = None,
     ) -> KTable[G, V]:
@@ -1655,7 +1664,10 @@ class CountAndReduce(ABC, Generic[G, V]):
                 the order of time.
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key (and window) and
-                commit; "close" one final result per window, see the windowed stream's class.
+                commit; "close" one final result per window, see the windowed stream's class;
+                "delta" what was added since the commit before, see docs/panes.md.
+            difference: for ``emit="delta"``: ``difference(new, old)`` returns what has to be added
+                to ``old`` to get ``new``; without it only ``count`` and ``agg`` have deltas.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
                 ``StreamsBuilder.late``. For windows and versioned stores only.
@@ -1672,7 +1684,8 @@ class CountAndReduce(ABC, Generic[G, V]):
         ``SessionWindowedKStream`` (KIP-94).
         """
         fold = reduction(reducer, self._grouping()[0].value)
-        return self._aggregated(fold, store=store, emit=emit, name=name, late=late)
+        options = FoldOptions(store=store, emit=emit, difference=difference, name=name, late=late)
+        return self._aggregated(fold, **options)
 
     @overload
     def agg(
@@ -1740,7 +1753,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             record: a class of :class:`Aggregates`.
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key (and window) and
-                commit; "close" one final result per window, see the windowed stream's class.
+                commit; "close" one final result per window, see the windowed stream's class;
+                "delta" what was added since the commit before, see docs/panes.md.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
                 ``StreamsBuilder.late``. For windows and versioned stores only.
@@ -1787,6 +1801,7 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
+        difference: Callable[[Any, Any], Any] | None = None,
         name: str | None = None,
         late: str | None = None,
     ) -> KTable[G, Any]:
@@ -1824,7 +1839,10 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
             value: type or serde of the aggregate.
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key (and window) and
-                commit; "close" one final result per window, see the windowed stream's class.
+                commit; "close" one final result per window, see the windowed stream's class;
+                "delta" what was added since the commit before, see docs/panes.md.
+            difference: for ``emit="delta"``: ``difference(new, old)`` returns what has to be added
+                to ``old`` to get ``new``; without it only ``count`` and ``agg`` have deltas.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
                 ``StreamsBuilder.late``. For windows and versioned stores only.
@@ -1845,7 +1863,10 @@ class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
             callbacks.initializer(initializer),
             callbacks.aggregator(aggregator),
         )
-        return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
+        options = FoldOptions(
+            value=value, store=store, emit=emit, difference=difference, name=name, late=late
+        )
+        return self._aggregated(fold, **options)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1965,7 +1986,7 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
 
         Source: Kafka Streams' ``KGroupedStream.cogroup`` (KIP-150).
         """
-        return CogroupedKStream(((self, _of_group(self, aggregator, aggregates)),))
+        return CogroupedKStream(((self, of_group(self, aggregator, aggregates)),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -2088,6 +2109,7 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
+        difference: Callable[[Any, Any], Any] | None = None,
         name: str | None = None,
         late: str | None = None,
     ) -> KTable[Windowed[K], Any]:
@@ -2121,7 +2143,10 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             value: type or serde of the aggregate.
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key (and window) and
-                commit; "close" one final result per window, see the windowed stream's class.
+                commit; "close" one final result per window, see the windowed stream's class;
+                "delta" what was added since the commit before, see docs/panes.md.
+            difference: for ``emit="delta"``: ``difference(new, old)`` returns what has to be added
+                to ``old`` to get ``new``; without it only ``count`` and ``agg`` have deltas.
             name: the operator's name; generated if not given.
             late: name of the stream of late records: they are emitted there instead of dropped; see
                 ``StreamsBuilder.late``. For windows and versioned stores only.
@@ -2142,7 +2167,10 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
             callbacks.aggregator(aggregator),
             callbacks.merger(merger),
         )
-        return self._aggregated(fold, value=value, store=store, emit=emit, name=name, late=late)
+        options = FoldOptions(
+            value=value, store=store, emit=emit, difference=difference, name=name, late=late
+        )
+        return self._aggregated(fold, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -2460,7 +2488,7 @@ class CogroupedKStream(Generic[K, A]):
         Source: Kafka Streams' ``CogroupedKStream.cogroup`` (KIP-150).
         """
         check_kind(grouped, GroupedFlow, "cogroup", "a KGroupedStream", "Group it first.")
-        function = _of_group(grouped, aggregator, aggregates)
+        function = of_group(grouped, aggregator, aggregates)
         self.groups[0][0]._check_same_builder(grouped, "cogroup")
         if any(known is grouped for known, _ in self.groups):
             raise declaration_error(
@@ -2476,6 +2504,7 @@ class CogroupedKStream(Generic[K, A]):
         value: SerdeLike[A] = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
+        difference: Callable[[A, A], A] | None = None,
         name: str | None = None,
     ) -> KTable[K, A]:
         """The table of aggregates per key.
@@ -2501,15 +2530,17 @@ class CogroupedKStream(Generic[K, A]):
             initializer: ``initializer()`` makes the aggregate of a new key.
             value: type or serde of the aggregate.
             store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per key and commit.
+            emit: "update" sends every change, "commit" the last one per key and commit, "delta"
+                what was added since the commit before, see docs/panes.md.
+            difference: for ``emit="delta"``: ``difference(new, old)`` returns what has to be added
+                to ``old`` to get ``new``; without it only ``count`` and ``agg`` have deltas.
             name: prefix of the operators' names; generated if not given.
 
         Source: Kafka Streams' ``CogroupedKStream.aggregate`` (KIP-150).
         """
-        options = AggregateOptions(value=value, store=store, emit=emit, name=name)
-        start = callbacks.initializer(initializer)
-        _check_groups(self.groups, have_aggregates=False)
-        return KTable._of(cogrouped(self.groups, None, start, None, **options))
+        options = FoldOptions(value=value, store=store, emit=emit, difference=difference, name=name)
+        fold = cogroup_fold(self.groups, initializer)
+        return KTable._of(cogrouped(self.groups, None, fold, **options))
 
     def agg(
         self,
@@ -2539,7 +2570,8 @@ class CogroupedKStream(Generic[K, A]):
 
         Args:
             store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per key and commit.
+            emit: "update" sends every change, "commit" the last one per key and commit, "delta"
+                what was added since the commit before, see docs/panes.md.
             name: prefix of the operators' names; generated if not given.
 
         Raises:
@@ -2618,6 +2650,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         value: SerdeLike[A] = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
+        difference: Callable[[A, A], A] | None = None,
         name: str | None = None,
         late: str | None = None,
     ) -> KTable[Any, A]:
@@ -2653,7 +2686,10 @@ class WindowedCogroupedKStream(Generic[K, A]):
             value: type or serde of the aggregate.
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key, window and commit,
-                "close" one final result per window, as by :class:`TimeWindowedKStream`.
+                "close" one final result per window, as by :class:`TimeWindowedKStream`, "delta"
+                what was added since the commit before, see docs/panes.md.
+            difference: for ``emit="delta"``: ``difference(new, old)`` returns what has to be added
+                to ``old`` to get ``new``; without it only ``count`` and ``agg`` have deltas.
             name: prefix of the operators' names; generated if not given.
             late: name of the stream of the late records of all groups, which are emitted there
                 instead of dropped; see ``StreamsBuilder.late``.
@@ -2678,11 +2714,11 @@ class WindowedCogroupedKStream(Generic[K, A]):
                 "A session aggregation needs a merger: sessions can grow together, and only you"
                 " know how their aggregates unite. Give merger(a, b) after the initializer."
             )
-        start = callbacks.initializer(initializer)
-        _check_groups(self.groups, have_aggregates=False)
-        merge = None if merger is None else callbacks.merger(merger)
-        options = FoldOptions(value=value, store=store, emit=emit, name=name, late=late)
-        return KTable._of(cogrouped(self.groups, self.windows, start, merge, **options))
+        fold = cogroup_fold(self.groups, initializer, merger)
+        options = FoldOptions(
+            value=value, store=store, emit=emit, difference=difference, name=name, late=late
+        )
+        return KTable._of(cogrouped(self.groups, self.windows, fold, **options))
 
     def agg(
         self,
@@ -2716,7 +2752,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
         Args:
             store: name or :class:`Materialized` of the store; required.
             emit: "update" sends every change, "commit" the last one per key, window and commit,
-                "close" one final result per window, as by :class:`TimeWindowedKStream`.
+                "close" one final result per window, as by :class:`TimeWindowedKStream`, "delta"
+                what was added since the commit before, see docs/panes.md.
             name: prefix of the operators' names; generated if not given.
             late: name of the stream of the late records of all groups, which are emitted there
                 instead of dropped; see ``StreamsBuilder.late``.
@@ -3424,7 +3461,8 @@ class KGroupedTable(GroupedTableFlow[K, V]):
 
         Args:
             store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
+            emit: "update" sends every change, "commit" the last one per group and commit, "delta"
+                what was added since the commit before, see docs/panes.md.
             name: the operator's name; generated if not given.
 
         Source: Kafka Streams' ``KGroupedTable.count``.
@@ -3465,16 +3503,19 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         Args:
             adder: ``adder(aggregate, new)``.
             subtractor: ``subtractor(aggregate, old)``; must undo what the adder did. Returning None
-                deletes the group's row.
+                deletes the group's row. With ``emit="delta"`` it is the difference, too:
+                ``subtractor(new aggregate, aggregate of the commit before)``.
             store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
+            emit: "update" sends every change, "commit" the last one per group and commit, "delta"
+                what was added since the commit before, see docs/panes.md.
             name: the operator's name; generated if not given.
 
         Source: Kafka Streams' ``KGroupedTable.reduce``; one record for both values: KIP-904.
         """
         add = as_aggregator(callbacks.reducer(adder, "adder"))
         subtract = as_aggregator(callbacks.reducer(subtractor, "subtractor"))
-        fold = Fold("KTABLE-REDUCE-", None, add, value=self.value)
+        minus = None if emit != "delta" else callbacks.reducer(subtractor, "subtractor")
+        fold = Fold("KTABLE-REDUCE-", None, add, value=self.value, difference=minus)
         table = self._aggregated(fold, subtract, store=store, emit=emit, name=name)
         return KTable._of(table)
 
@@ -3511,6 +3552,7 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
+        difference: Callable[[Any, Any], Any] | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
         """Fold the rows of each group into an aggregate of any type.
@@ -3542,7 +3584,10 @@ class KGroupedTable(GroupedTableFlow[K, V]):
                 group's row.
             value: type or serde of the aggregate.
             store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
+            emit: "update" sends every change, "commit" the last one per group and commit, "delta"
+                what was added since the commit before, see docs/panes.md.
+            difference: for ``emit="delta"``: ``difference(new, old)`` returns what has to be added
+                to ``old`` to get ``new``; without it only ``count`` and ``agg`` have deltas.
             name: the operator's name; generated if not given.
 
         Source: Kafka Streams' ``KGroupedTable.aggregate``; one record for both values: KIP-904.
@@ -3550,8 +3595,10 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         start = callbacks.initializer(initializer)
         fold = Fold("KTABLE-AGGREGATE-", start, callbacks.aggregator(adder, "adder"))
         subtract = callbacks.aggregator(subtractor, "subtractor")
-        table = self._aggregated(fold, subtract, value=value, store=store, emit=emit, name=name)
-        return KTable._of(table)
+        options = AggregateOptions(
+            value=value, store=store, emit=emit, difference=difference, name=name
+        )
+        return KTable._of(self._aggregated(fold, subtract, **options))
 
     @overload
     def agg(
@@ -3603,7 +3650,8 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         Args:
             record: a class of :class:`Aggregates`, whose aggregates can subtract.
             store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
+            emit: "update" sends every change, "commit" the last one per group and commit, "delta"
+                what was added since the commit before, see docs/panes.md.
             name: the operator's name; generated if not given.
             aggregates: the aggregates by the names of their fields.
 
@@ -3626,46 +3674,19 @@ def _results_of(rows: KTable[Any, Any], plan: AggregatePlan, name: str | None) -
     serde = plan.result_serde()
     own = None if name is None else joined_name(name, "-results", "an operator")
     return rows._below(
-        TableMapValuesNode, own, "KTABLE-MAPVALUES-", None, serde, mapper=plan.mapper()
+        AggregateResultsNode, own, "KTABLE-MAPVALUES-", None, serde, mapper=plan.mapper()
     )
-
-
-def _of_group(
-    grouped: GroupedFlow[Any, Any], aggregator: Callable[..., Any] | None, aggregates: Any
-) -> Any:
-    """Return what a group of a cogroup contributes: its aggregator, or its aggregates."""
-    if aggregator is not None and aggregates:
-        raise declaration_error(
-            f"cogroup was given an aggregator and aggregates ({', '.join(aggregates)}). Give one of"
-            " them."
-        )
-    if aggregates:
-        return GroupAggregates(aggregates, grouped.value)
-    return callbacks.aggregator(aggregator)  # type: ignore[arg-type]  # None is refused there
-
-
-def _check_groups(groups: Groups, *, have_aggregates: bool) -> None:
-    for grouped, one in groups:
-        if isinstance(one, GroupAggregates) is not have_aggregates:
-            what, use = "an aggregator", "aggregate"
-            if not have_aggregates:
-                what, use = "aggregates by name", "agg"
-            raise declaration_error(
-                f"The group {grouped.name!r} of a cogroup has {what}. Give the same kind to all"
-                f" groups, and use {use}(...)."
-            )
 
 
 def _groups_aggregated(
     groups: Groups, windows: AnyWindows | None, **options: Any
 ) -> KTable[Any, Any]:
-    _check_groups(groups, have_aggregates=True)
+    check_groups(groups, have_aggregates=True)
     own: list[GroupAggregates] = [one for _, one in groups]
     plan = planned_groups(own)
     functions = tuple(
         (grouped, plan.group_aggregator(one.aggregates))
         for (grouped, _), one in zip(groups, own, strict=True)
     )
-    merger = plan.merger() if isinstance(windows, SessionWindows) else None
-    table = cogrouped(functions, windows, no_row, merger, value=plan.row_serde(), **options)
+    table = cogrouped(functions, windows, plan.fold(COGROUP_PREFIX), **options)
     return _results_of(KTable._of(table), plan, options["name"])

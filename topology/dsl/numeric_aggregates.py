@@ -58,6 +58,10 @@ class Count(FieldAggregate[V_contra, Any, int, int], Generic[V_contra]):
         """Those of both."""
         return a + b
 
+    def difference(self, new: int, old: int) -> int:
+        """How many more."""
+        return new - old
+
     def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ARG002
         """Whole numbers."""
         return (int,), int
@@ -94,6 +98,10 @@ class Sum(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
         """The sum of both."""
         return b if a is None else a if b is None else a + b
 
+    def difference(self, new: Any, old: Any) -> Any:
+        """How much more; a sum of no values is nothing."""
+        return new if old is None else -old if new is None else new - old
+
     def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
         """Those of the field, or None."""
         type_ = (_NUMBER if field is Any else field) | None
@@ -117,6 +125,8 @@ class _SumOfRows(FieldAggregate[Any, Any, Any, Any]):
     def drop(self, state: Any, value: Any) -> Any:
         sum_, count = state
         return (sum_ - value, count - 1) if count > 1 else self.first
+
+    difference = Sum.difference
 
     def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
         type_ = (_NUMBER if field is Any else field) | None

@@ -40,6 +40,20 @@ def check_depth(depth: int, name: str, declared_at: str | None) -> None:
         )
 
 
+def _refuse_deltas(parents: Sequence[LogicalNode], node: LogicalNode) -> None:
+    """Raise TopologyError for an operator of tables below a table that sends deltas."""
+    if isinstance(node, ProcessorLogicalNode) and node.node.takes_deltas:
+        return
+    for parent in parents:
+        if isinstance(parent, ProcessorLogicalNode) and parent.node.sends_deltas:
+            raise declaration_error(
+                f"{node.name!r} is an operator of a table, but {parent.name!r} has"
+                ' emit="delta": it sends the changes of its rows in the place of rows, and the'
+                " operator would take them for rows. Call to_stream() on the table first, or use"
+                ' emit="commit".'
+            )
+
+
 class LogicalNode(Declared):
     """One declared step. Subclasses say in :meth:`write` which physical nodes it becomes."""
 
@@ -240,6 +254,7 @@ class LogicalGraph:
         if not node.begins_chain:
             node.depth = max((parent.depth for parent in above), default=0) + 1
             check_depth(node.depth, node.name, node.declared_at or declaration_site())
+        _refuse_deltas(above, node)
         for parent in above:
             parent.add_child(node)
             node.priority = self._next_priority

@@ -169,6 +169,8 @@ class ProcessorNode(Node, ABC):
     forwards_each: ClassVar[bool] = False
     #: a record that it forwards may go to some of its children only
     chooses_children: ClassVar[bool] = False
+    #: it may be below a table that sends the changes of its rows in their place
+    takes_deltas: ClassVar[bool] = False
 
     @property
     def operation(self) -> str | None:
@@ -182,6 +184,11 @@ class ProcessorNode(Node, ABC):
 
     #: the child that gets its late records, and none of its results; None: it drops them
     late: str | None = field(default=None, init=False)
+
+    @property
+    def sends_deltas(self) -> bool:
+        """Whether it forwards changes of its rows in the place of rows, for ``to_stream`` only."""
+        return False
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         """Stores that come into being with this node. Asked for when the plan is written."""

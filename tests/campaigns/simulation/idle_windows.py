@@ -10,13 +10,11 @@ close in the shortest pauses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
 from logstate.contracts.late_record import LateRecord
-from logstate.contracts.records import TopicPartition
 from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input
 from logstate.topology import KStream, Materialized, StreamsBuilder, Topology, TumblingWindows
@@ -94,11 +92,11 @@ class IdleWindows(Schedule):
         """Every order is in a final result, or late."""
         if not super()._is_done():
             return False
-        left = len(self.inputs) * len(_FINALS) - len(list(self._records(_LATE)))
-        return left <= sum(int(n) for topic in _FINALS for _, n in self._records(topic))
+        left = len(self.inputs) * len(_FINALS) - len(list(self.committed_records(_LATE)))
+        return left <= sum(int(n) for topic in _FINALS for _, n in self.committed_records(topic))
 
     def _judge(self) -> None:
-        late = Counter(self._records(_LATE))
+        late = Counter(self.committed_records(_LATE))
         self.counters["late_orders"] += late.total()
         if late and self._is_patient and not self.swarm.arrives_late:
             raise Wrong(f"orders are late, although no input was idle before the last one: {late}")
@@ -108,15 +106,6 @@ class IdleWindows(Schedule):
                 for one in self.inputs
             )
             wanted -= Counter({key: n for (name, key), n in late.items() if name == topic})
-            found = sorted((key, int(n)) for key, n in self._records(topic))
+            found = sorted((key, int(n)) for key, n in self.committed_records(topic))
             same(f"final results of {topic}", found, sorted(wanted.items()))
             self.counters["compared_results"] += len(found)
-
-    def _records(self, topic: str) -> Iterator[tuple[str, str]]:
-        """Committed records."""
-        for partition in range(self.partitions):
-            log = self.cluster.log_or_none(TopicPartition(topic, partition))
-            for entry in [] if log is None else log.history:
-                record, transaction = entry.record, entry.transaction
-                if record is not None and (transaction is None or transaction.is_committed):
-                    yield (record.key() or b"").decode(), (record.value() or b"").decode()

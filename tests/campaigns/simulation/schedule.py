@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from logstate.contracts.records import TopicPartition
 from logstate.testing.simulation import schedule
 from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input
@@ -48,3 +49,12 @@ class Schedule(schedule.Schedule):
     def _prepare(self) -> None:
         if self.topology.global_sub_topologies:
             flow.write_names(self.cluster)
+
+    def committed_records(self, topic: str) -> Iterator[tuple[str, str]]:
+        """Keys and values of a topic that were committed, each partition in its order."""
+        for partition in range(self.partitions):
+            log = self.cluster.log_or_none(TopicPartition(topic, partition))
+            for entry in [] if log is None else log.history:
+                record, transaction = entry.record, entry.transaction
+                if record is not None and (transaction is None or transaction.is_committed):
+                    yield (record.key() or b"").decode(), (record.value() or b"").decode()

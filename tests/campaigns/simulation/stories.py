@@ -13,6 +13,7 @@ from tests.campaigns.simulation.coverage import FAULTS
 from tests.campaigns.simulation.damaged_blocks import DamagedBlocks
 from tests.campaigns.simulation.dead_letters import DeadLetters
 from tests.campaigns.simulation.dead_owner import DeadOwner
+from tests.campaigns.simulation.deltas import Deltas
 from tests.campaigns.simulation.directories import Directories
 from tests.campaigns.simulation.directory_claims import DirectoryClaims
 from tests.campaigns.simulation.distinct_records import DistinctRecords
@@ -63,6 +64,7 @@ STORIES = {
     "count_windows": Story(CountWindows.of),
     "dead_letters": Story(DeadLetters.of),
     "dead_owner": Story(DeadOwner.of),
+    "deltas": Story(Deltas.of),
     "foreign_keys": Story(ForeignKeys.of),
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),

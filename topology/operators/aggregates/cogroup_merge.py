@@ -14,7 +14,10 @@ from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
-from logstate.topology.operators.aggregates.emit_on_commit import hold_rows_until_commit
+from logstate.topology.operators.aggregates.emit_on_commit import (
+    Difference,
+    hold_rows_until_commit,
+)
 from logstate.topology.operators.tables.rows import MaterializedNode
 
 
@@ -23,6 +26,12 @@ class CogroupMergeNode(MaterializedNode):
 
     parents: tuple[TableNode, ...]
     emit: Emit = "update"
+    #: of two aggregates; not None: what is emitted on commit are differences
+    difference: Difference | None = None
+
+    @property
+    def sends_deltas(self) -> bool:
+        return self.difference is not None
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return ()  # the aggregations'
@@ -40,5 +49,9 @@ class CogroupMergeNode(MaterializedNode):
         if self.emit != "commit":
             return forward
         return hold_rows_until_commit(
-            task, forward, self.store, sends_old_values=self.sends_old_values
+            task,
+            forward,
+            self.store,
+            sends_old_values=self.sends_old_values,
+            difference=self.difference,
         )

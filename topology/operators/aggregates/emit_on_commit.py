@@ -29,6 +29,10 @@ Two more, without a counterpart in Kafka Streams:
 7. a join that computes changes from this table's rows and another table's (and sends old values)
    reads a row as it was emitted last (:func:`as_forwarded`), so that it subtracts what it has
    sent. Kafka Streams' joins read the cache, and downstream sums drift (KAFKA-4609).
+
+With ``emit="delta"`` a buffered update is forwarded as the difference of its new and its old value.
+Nothing else is kept for that: a commit emits every row that it changes, so the committed rows are
+the values that were emitted last, and after a crash the old value of an update is read from them.
 """
 
 from __future__ import annotations
@@ -45,6 +49,8 @@ from logstate.serdes.built_in import equal_as_bytes
 from logstate.topology.graph.nodes import ValueGetter
 from logstate.topology.operators.tables.to_stream import stream_below
 
+#: (new, old) -> what added to ``old`` gives ``new``
+Difference: TypeAlias = Callable[[Any, Any], Any]
 #: key -> something hashable that is equal exactly for keys with equal bytes
 Identity: TypeAlias = Callable[[Any], Hashable]
 
@@ -173,14 +179,22 @@ class TracedUpdates(BufferedUpdates):
 
 
 def hold_rows_until_commit(
-    task: TaskContext, forward: TableProcess, store: StoreSpec, *, sends_old_values: bool
+    task: TaskContext,
+    forward: TableProcess,
+    store: StoreSpec,
+    *,
+    sends_old_values: bool,
+    difference: Difference | None = None,
 ) -> TableProcess:
     """A table edge in front of ``forward`` that passes on the last update per key and commit.
 
-    The updates are of the rows of ``store`` and come with the rows that they replace.
+    The updates are of the rows of ``store`` and come with the rows that they replace. With a
+    ``difference`` each is forwarded as the change since the commit before.
     """
     identity = _identity(task, store)
     below = forward if sends_old_values else _without_old_values(forward)
+    if difference is not None:
+        below = _deltas(forward, difference)
     traces = task.traces
     if traces is None:
         updates = BufferedUpdates(task, below, store, identity)
@@ -282,6 +296,30 @@ def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:
         return serialize(windowed.key), windowed.start_ms, windowed.end_ms
 
     return identity
+
+
+def _deltas(forward: TableProcess, difference: Difference) -> TableProcess:
+    """``forward`` for what has to be added to the sum of all that was forwarded for a row.
+
+    The first value is added to nothing. For a deleted row it is what brings the sum back to zero,
+    which is the difference of a value and itself.
+    """
+    below = stream_below(forward)
+
+    def forward_delta(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        if not is_latest:
+            return
+        delta = new
+        if old is not None:
+            delta = difference(difference(old, old) if new is None else new, old)
+        if below is not None:
+            below(key, delta, timestamp, headers)
+        else:
+            forward(key, delta, None, timestamp, headers, True)
+
+    return forward_delta
 
 
 def _without_old_values(forward: TableProcess) -> TableProcess:

@@ -28,6 +28,7 @@ from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_commit import (
     BufferedUpdates,
+    Difference,
     as_forwarded,
     held_updates,
     hold_rows_until_commit,
@@ -117,12 +118,18 @@ class FoldNode(MaterializedNode):
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
+    #: of two aggregates; not None: what is emitted on commit are differences
+    difference: Difference | None = None
     #: other groups write the same rows, so updates are buffered in the merge node
     is_cogrouped: bool = field(default=False, init=False)
 
     @property
     def operation(self) -> str | None:
         return "count" if self.aggregator is count_one else None
+
+    @property
+    def sends_deltas(self) -> bool:
+        return self.difference is not None
 
     def retains_records(self) -> bool:
         return self.initializer is no_aggregate
@@ -146,7 +153,11 @@ class FoldNode(MaterializedNode):
         if self.emit != "commit" or self.is_cogrouped:
             return forward
         return hold_rows_until_commit(
-            task, forward, self.store, sends_old_values=self.sends_old_values
+            task,
+            forward,
+            self.store,
+            sends_old_values=self.sends_old_values,
+            difference=self.difference,
         )
 
 

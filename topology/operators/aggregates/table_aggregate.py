@@ -17,6 +17,7 @@ from logstate.contracts.records import Headers
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_commit import (
+    Difference,
     as_forwarded,
     held_updates,
     hold_rows_until_commit,
@@ -34,10 +35,16 @@ class TableAggregateNode(MaterializedNode):
     adder: Callable[[Any, Any, Any], Any]
     subtractor: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
+    #: of two aggregates; not None: what is emitted on commit are differences
+    difference: Difference | None = None
 
     @property
     def operation(self) -> str | None:
         return "count" if self.adder is count_one else None
+
+    @property
+    def sends_deltas(self) -> bool:
+        return self.difference is not None
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         rows = row_getter(task, self.store)
@@ -48,7 +55,11 @@ class TableAggregateNode(MaterializedNode):
         updates = None
         if self.emit == "commit":
             forward = hold_rows_until_commit(
-                task, forward, self.store, sends_old_values=self.sends_old_values
+                task,
+                forward,
+                self.store,
+                sends_old_values=self.sends_old_values,
+                difference=self.difference,
             )
             updates = held_updates(task, self.store) if self.sends_old_values else None
         read, write = bind_rows(task, self.store)

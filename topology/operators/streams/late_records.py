@@ -28,6 +28,7 @@ class LateRecordsNode(ProcessorNode):
     """
 
     passes_on = True
+    takes_deltas = True
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         count = task.late_counter(self.name)

@@ -166,3 +166,13 @@ class TableMapValuesNode(DerivedNode):
 
     def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
         return self.mapper
+
+
+class AggregateResultsNode(TableMapValuesNode):
+    """Makes the records of ``agg`` from its rows, and from differences of rows."""
+
+    takes_deltas = True
+
+    @property
+    def sends_deltas(self) -> bool:
+        return self.parent.sends_deltas

@@ -33,6 +33,7 @@ class ToStreamNode(ProcessorNode):
     """Forwards the new value of every change."""
 
     forwards_each = True
+    takes_deltas = True
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         def process(

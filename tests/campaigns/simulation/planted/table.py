@@ -38,6 +38,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     commit_bugs,
     count_window_bugs,
     cut_bugs,
+    delta_bugs,
     directory_bugs,
     distinct_bugs,
     expiry_bugs,
