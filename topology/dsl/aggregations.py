@@ -191,8 +191,8 @@ class Emission(NamedTuple):
             return cls("commit", difference)
         if fold.difference is None:
             raise declaration_error(
-                'emit="delta" sends what has been added to an aggregate since the commit before,'
-                f" but {fold.no_difference}."
+                'emit="delta" sends what was added to an aggregate since the commit before. Here'
+                f" {fold.no_difference}."
             )
         return cls("commit", fold.difference)
 

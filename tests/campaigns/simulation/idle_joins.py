@@ -14,7 +14,6 @@ from datetime import timedelta
 from functools import cache
 from itertools import product
 
-from logstate.contracts.records import TopicPartition
 from logstate.testing.simulation.swarm import Swarm
 from logstate.topology import JoinWindows, Materialized, StreamsBuilder, Topology
 from tests.campaigns.simulation import dataset, flow
@@ -132,12 +131,4 @@ class IdleJoins(Schedule):
                 raise Wrong(f"{order} of {time} has {found[order]}; prices before: {before}")
 
     def _values(self, topic: str) -> list[str]:
-        """Values of the committed records."""
-        values = []
-        for partition in range(self.partitions):
-            log = self.cluster.log_or_none(TopicPartition(topic, partition))
-            for entry in [] if log is None else log.history:
-                record, transaction = entry.record, entry.transaction
-                if record is not None and (transaction is None or transaction.is_committed):
-                    values.append((record.value() or b"").decode())
-        return values
+        return [value for _, value in self.committed_records(topic)]
