@@ -93,6 +93,10 @@ class StreamsBuilder(InternalStreamsBuilder):
             work. The setting of ``Application`` or of the test driver overrides it. The default is
             a second; in the test driver it is zero, so that results are sent at once.
         outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
+        close_on_idle: of every operator that has the option and does not set it: windows,
+            ``distinct`` in windows, suppress, left and outer stream joins, joins with a grace. It
+            does not apply behind a repartition topic to which another operator with the option
+            sends its results, nor in front of one that sets it. None: they wait for a later record.
 
     Source: Kafka Streams' ``StreamsBuilder``; required names: KIP-1111.
     """
@@ -667,7 +671,7 @@ class StreamsBuilder(InternalStreamsBuilder):
                 " the topology in a function and call that with a new builder."
             )
         optimize(self.graph, rules_of(optimization))
-        built = make_topology(self.graph.write())
+        built = make_topology(self.graph.write(), self.close_on_idle_ms)
         refuse_late_binding(built.declared(), self.graph.begun)
         self._built = built
         self.graph.is_built = True

@@ -70,6 +70,7 @@ class InternalStreamsBuilder:
         store_headers: bool = False,
         window_emit_interval: timedelta | None = None,
         outer_join_emit_interval: timedelta | None = None,
+        close_on_idle: timedelta | None = None,
     ) -> None:
         check_flags(
             "StreamsBuilder", in_memory_stores=in_memory_stores, store_headers=store_headers
@@ -80,6 +81,11 @@ class InternalStreamsBuilder:
         self.window_emit_interval_ms = _interval_ms(window_emit_interval, "window_emit_interval")
         self.outer_join_emit_interval_ms = _interval_ms(
             outer_join_emit_interval, "outer_join_emit_interval"
+        )
+        self.close_on_idle_ms = (
+            None
+            if close_on_idle is None
+            else duration_ms(close_on_idle, "close_on_idle of the builder", at_least=1)
         )
         #: repartition topics that several aggregations of one named group share
         self.group_topics: dict[tuple[Any, str], LogicalNode] = {}

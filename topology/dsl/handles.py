@@ -793,6 +793,7 @@ class KStream(StreamFlow[K, V]):
         value: SerdeLike[V2] = None,
         name: str | None = None,
         also: Also = (),
+        close_on_idle: timedelta | None = None,
     ) -> KStream[K2, V2]:
         """Run a processor of your own; what it forwards is the result.
 
@@ -827,6 +828,9 @@ class KStream(StreamFlow[K, V]):
             also: further streams of the same builder that go to the same processor, which is one
                 per task for all of them, without an operator that merges them first. Their
                 topics are then of one sub-topology, as for :meth:`merge`.
+            close_on_idle: let timers by stream time (:class:`KeyTimers`) run without a later record
+                once the inputs of the task have been idle for this long, at least 1 ms; None: they
+                wait for a later record.
 
         Raises:
             TopologyError: the supplier cannot be called without arguments; a stream in ``also``
@@ -837,7 +841,7 @@ class KStream(StreamFlow[K, V]):
         with several parents.
         """
         below: KStream[Any, Any] = self._processed(
-            supplier, stores, name, also, key=key, value=value, keeps_key=False
+            supplier, stores, name, also, close_on_idle, key=key, value=value, keeps_key=False
         )
         return below
 
@@ -849,6 +853,7 @@ class KStream(StreamFlow[K, V]):
         value: SerdeLike[V2] = None,
         name: str | None = None,
         also: Also = (),
+        close_on_idle: timedelta | None = None,
     ) -> KStream[K, V2]:
         """Run a processor of your own that keeps keys.
 
@@ -872,6 +877,7 @@ class KStream(StreamFlow[K, V]):
             supplier: as for :meth:`process`.
             stores: as for :meth:`process`.
             also: as for :meth:`process`.
+            close_on_idle: as for :meth:`process`.
 
         Raises:
             TopologyError: as for :meth:`process`.
@@ -879,7 +885,7 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.processValues`` (KIP-820).
         """
         below: KStream[K, Any] = self._processed(
-            supplier, stores, name, also, key=None, value=value, keeps_key=True
+            supplier, stores, name, also, close_on_idle, key=None, value=value, keeps_key=True
         )
         return below
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Self, TypeAlias, TypedDict
 
 from logstate.contracts.serde import Serde
@@ -17,6 +18,7 @@ from logstate.topology.declaring.argument_checks import (
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
+from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.flow import Flow, K, V, left_out
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.table_flow import TableFlow
@@ -131,6 +133,7 @@ class StreamFlow(Flow[K, V]):
         stores: Stores,
         name: str | None,
         also: Also,
+        close_on_idle: timedelta | None,
         *,
         key: Any,
         value: Any,
@@ -148,6 +151,9 @@ class StreamFlow(Flow[K, V]):
             connections=ConnectedStores(stores),
             keeps_key=keeps_key,
             schedule_name=name or graph.names.of_supplier(supplier),
+            idle_ms=None
+            if close_on_idle is None
+            else duration_ms(close_on_idle, f"close_on_idle of {node_name!r}", at_least=1),
         )
         # Behind several parents no repartition may be moved up to one of them.
         logical = ProcessorLogicalNode(node, value_changing=len(parents) > 1)

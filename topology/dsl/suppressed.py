@@ -186,15 +186,14 @@ def window_grace_ms(node: LogicalNode) -> int:
     return max(window_grace_ms(parent) for parent in node.parents)
 
 
-def closing_on_idle(table: TableNode) -> list[FoldNode]:
-    """Return the windowed aggregations of which a table is computed, if all close on idle inputs.
+def windowed_origins(table: TableNode) -> tuple[FoldNode, ...]:
+    """Return the aggregations of which a table is computed, if it is computed of nothing else.
 
     None are found beyond a topic: they run in another task.
     """
     origins = [*_origins(table)]
-    found = [one for one in origins if isinstance(one, FoldNode)]
-    closes = len(found) == len(origins) and all(one.close_on_idle_ms for one in found)
-    return found if closes else []
+    found = tuple(one for one in origins if isinstance(one, FoldNode))
+    return found if len(found) == len(origins) else ()
 
 
 def _origins(table: TableNode) -> Iterator[TableNode]:

@@ -20,7 +20,7 @@ from logstate.topology.dsl.materialized import (
     key_value_spec,
     materialized,
 )
-from logstate.topology.dsl.suppressed import Suppressed, closing_on_idle, window_grace_ms
+from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms, windowed_origins
 from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.aggregates.emit_on_close import clock_name
 from logstate.topology.operators.aggregates.fold import FoldNode
@@ -105,11 +105,10 @@ class TableFlow(Flow[K, V]):
         check_kind(condition, Suppressed, "suppress", choice, "It says what to wait for.")
         buffer = required_name(name, "suppress", "its buffer has a changelog topic", 'name="..."')
         wait_ms = condition.limit_ms
-        idle_ms, windowed = condition.close_on_idle_ms, list[FoldNode]()
+        windowed: tuple[FoldNode, ...] = ()
         if wait_ms is None:
             wait_ms = window_grace_ms(self.logical)
-            windowed = closing_on_idle(self.node)
-            idle_ms = max((one.close_on_idle_ms or 0 for one in windowed), default=None)
+            windowed = windowed_origins(self.node)
         use = f"the buffer of suppress {buffer!r}"
         spec = StoreSpec(
             name=f"{buffer}-store",
@@ -130,7 +129,8 @@ class TableFlow(Flow[K, V]):
             max_records=condition.max_records,
             max_bytes=condition.max_bytes,
             when_full=condition.when_full,
-            idle_ms=idle_ms,
+            idle_ms=condition.close_on_idle_ms,
+            windowed=windowed,
             window_clocks=tuple(
                 clock_name(one.store.name, one.group_number, one.emit) for one in windowed
             ),

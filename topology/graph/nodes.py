@@ -178,9 +178,22 @@ class ProcessorNode(Node, ABC):
         return None
 
     @property
+    def waits_for_stream_time(self) -> bool:
+        """Whether it has results, or late records, that depend on its own stream time."""
+        return False
+
+    @property
+    def own_idle_ms(self) -> int | None:
+        """Its option ``close_on_idle``."""
+        return None
+
+    @property
     def close_on_idle_ms(self) -> int | None:
         """How long its inputs must be idle before its stream time advances; None: it waits."""
-        return None
+        return self.default_idle_ms if self.own_idle_ms is None else self.own_idle_ms
+
+    #: the option of the builder, where it applies to this operator
+    default_idle_ms: int | None = field(default=None, init=False)
 
     #: the child that gets its late records, and none of its results; None: it drops them
     late: str | None = field(default=None, init=False)

@@ -185,8 +185,11 @@ class Topology:
         return frozenset(topic.topic.name for topic in self.internal_topics)
 
 
-def make_topology(plan: PlanBuilder) -> Topology:
-    """Check what needs the whole graph, number the sub-topologies and freeze."""
+def make_topology(plan: PlanBuilder, default_idle_ms: int | None = None) -> Topology:
+    """Check what needs the whole graph, number the sub-topologies and freeze.
+
+    ``default_idle_ms`` is the option ``close_on_idle`` of the builder.
+    """
     _check_depth(plan)
     _check_stores(plan)
     _check_partition_counts(plan)
@@ -203,6 +206,8 @@ def make_topology(plan: PlanBuilder) -> Topology:
         if isinstance(connections, ConnectedStores):
             connections.global_names = frozenset(plan.global_stores)
     _check_idle_operators(tasks)
+    if default_idle_ms is not None:
+        _set_default_idle_time(tasks, default_idle_ms)
     refs = {topic.topic.name: topic.topic for topic in plan.internal_topics.values()}
     refs |= {pattern: TopicRef(pattern, is_pattern=True) for pattern in plan.patterns}
     return Topology(
@@ -316,6 +321,23 @@ def _check_idle_operators(tasks: list[SubTopology]) -> None:
                 " of another application.",
                 declared_at=below[0].declared_at,
             )
+
+
+def _set_default_idle_time(tasks: list[SubTopology], idle_ms: int) -> None:
+    """Let operators without the option close on idle inputs too.
+
+    None does whose results another one that closes on idle reads through an internal topic.
+    """
+    feeding = {task.id: operators_feeding(task, tasks) for task in tasks}
+    with_option = [task for task in tasks if any(map(_closes_on_idle, task.nodes))]
+    # What a task reads is fed by fewer operators than the task, so tasks above come first.
+    for task in sorted(tasks, key=lambda one: len(feeding[one.id])):
+        below = {node for one in with_option if one is not task for node in feeding[one.id]}
+        if below.intersection(task.nodes) or any(map(_closes_on_idle, feeding[task.id])):
+            continue
+        for node in task.nodes:
+            if isinstance(node, ProcessorNode) and node.waits_for_stream_time:
+                node.default_idle_ms = idle_ms
 
 
 def _closes_on_idle(node: Node) -> bool:

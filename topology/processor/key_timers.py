@@ -65,10 +65,14 @@ class TimerSerde(Serde[Timer[K]]):
 class TimerLook:
     """What :class:`KeyTimers` schedules. By stream time, tasks call it before the record."""
 
-    __slots__ = ("_run_due",)
+    __slots__ = ("_run_due", "last_due")
 
-    def __init__(self, run_due: Callable[[int], None]) -> None:
+    def __init__(
+        self, run_due: Callable[[int], None], last_due: Callable[[int], int | None]
+    ) -> None:
         self._run_due = run_due
+        #: the time of the last timer up to a limit; None: there is none
+        self.last_due = last_due
 
     def __call__(self, now_ms: int) -> None:
         self._run_due(now_ms)
@@ -133,10 +137,11 @@ class KeyTimers(Generic[K]):
     [('ada', 'still there?', 1000)]
 
     Semantics: made in ``Processor.init``. A timer is due when the clock has reached its time: event
-    time of the task (an idle topic triggers nothing), or the wall clock. Due timers run by their
+    time of the task, or the wall clock. Due timers run by their
     times, then by the keys' bytes, those of all keys. By stream time they run BEFORE the record
     that makes them due, as in Flink: ``process`` never sees state that a due timer would have
-    removed. In the callback stream time is that of the record. A schedule (``context.schedule``)
+    removed. In the callback stream time is that of the record. On an idle topic no timer is due,
+    except with ``process(..., close_on_idle=...)``. A schedule (``context.schedule``)
     still runs after the record, as in Kafka Streams.
 
     A callback may set and cancel timers. By stream time, one that is due and later than the
@@ -177,7 +182,7 @@ class KeyTimers(Generic[K]):
         self._is_looking = False
         #: a callback has set a timer that is due, which is not in what was read ahead
         self._must_read_again = False
-        self._check = context.schedule(every, kind, TimerLook(self._run_due))
+        self._check = context.schedule(every, kind, TimerLook(self._run_due, self._last_due))
 
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
@@ -195,6 +200,12 @@ class KeyTimers(Generic[K]):
     def cancel(self, key: K, at_ms: int) -> bool:
         """Take a timer back; returns whether there was one."""
         return self._store.delete((_time(at_ms), key)) is not None
+
+    def _last_due(self, limit_ms: int) -> int | None:
+        last = None
+        for timer in self._read_due(limit_ms, None, None):
+            last = timer.at_ms
+        return last
 
     def _run_due(self, now_ms: int) -> None:
         self._looked_at = now_ms

@@ -1,9 +1,10 @@
-"""Joins whose records leave while their inputs are idle, under the faults of any schedule.
+"""Joins and timers whose records leave while their inputs are idle, under the faults of any
+schedule.
 
 When a record leaves depends on timing, and with it whether a partner comes too late to take it out.
 What is certain: each pair is joined once; each order and price without a partner leaves once, and
 none with a partner more than once; each order meets one row of the table of prices, of its time or
-before, or none, and is late or joined once.
+before, or none, and is late or joined once; the timer of each order runs once.
 """
 
 from __future__ import annotations
@@ -14,8 +15,18 @@ from datetime import timedelta
 from functools import cache
 from itertools import product
 
+from logstate.contracts.records import Record
 from logstate.testing.simulation.swarm import Swarm
-from logstate.topology import JoinWindows, Materialized, StreamsBuilder, Topology
+from logstate.topology import (
+    JoinWindows,
+    KeyTimers,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    StreamsBuilder,
+    Topology,
+    timer_store,
+)
 from tests.campaigns.simulation import dataset, flow
 from tests.campaigns.simulation.oracles import Wrong, same
 from tests.campaigns.simulation.schedule import Schedule
@@ -26,6 +37,8 @@ _LATE = "late"
 #: of pairs and records without a partner; of orders with the price of their time, and late ones
 _JOINED, _PRICED = "enriched", "windowed"
 _NONE = "none"
+#: of timers
+_REMINDED, _WAIT_MS = "regions", 12
 
 
 @cache
@@ -56,7 +69,26 @@ def topology(*, in_memory: bool) -> Topology:
     priced.to(_PRICED)
     late = builder.late(_LATE, key=str, value=str)
     late.map_values(lambda one: f"{one.value} {_LATE}", value=str).to(_PRICED)
+    timers = timer_store("timers", str, in_memory=in_memory)
+    reminded = orders.process(
+        _Remind, stores=timers, key=str, value=str, name="remind", close_on_idle=idle
+    )
+    reminded.to(_REMINDED)
     return builder.build()
+
+
+class _Remind(Processor[str, str, str, str]):
+    """Forwards each order some time later."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.context = context
+        self.timers = KeyTimers[str](context, "timers", self.remind)
+
+    def process(self, record: Record[str, str]) -> None:
+        self.timers.set(record.value, record.timestamp + _WAIT_MS)
+
+    def remind(self, order: str, at_ms: int) -> None:
+        self.context.forward(Record(order, f"{order} {at_ms}", at_ms))
 
 
 def _pair(one: str | None, other: str | None) -> str:
@@ -88,7 +120,7 @@ class IdleJoins(Schedule):
         pairs = {one for pair in self._values(_JOINED) for one in pair.split()}
         is_joined = pairs >= {(one.value or b"").decode() for one in self.inputs}
         orders = sum(one.topic == flow.ORDERS for one in self.inputs)
-        return is_joined and len(self._values(_PRICED)) >= orders
+        return is_joined and min(map(len, map(self._values, (_PRICED, _REMINDED)))) >= orders
 
     def _judge(self) -> None:
         sides: dict[str, list[tuple[bytes, str, int]]] = {flow.ORDERS: [], flow.PRICES: []}
@@ -98,6 +130,8 @@ class IdleJoins(Schedule):
         orders, prices = sides[flow.ORDERS], sides[flow.PRICES]
         self._judge_pairs(orders, prices)
         self._judge_prices(orders, prices)
+        wanted = sorted(f"{order} {time + _WAIT_MS}" for _, order, time in orders)
+        same("timers", sorted(self._values(_REMINDED)), wanted)
 
     def _judge_pairs(
         self, orders: list[tuple[bytes, str, int]], prices: list[tuple[bytes, str, int]]

@@ -122,7 +122,11 @@ class CountWindowNode(ProcessorNode):
     timers: StoreSpec
 
     @property
-    def close_on_idle_ms(self) -> int | None:
+    def waits_for_stream_time(self) -> bool:
+        return True
+
+    @property
+    def own_idle_ms(self) -> int | None:
         return self.windows.close_on_idle_ms
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
@@ -185,7 +189,7 @@ class CountWindowNode(ProcessorNode):
             task,
             name,
             observed,
-            windows.close_on_idle_ms,
+            self.close_on_idle_ms,
             last_due=last_due,
             emit=lambda _: run_due(None),
         )

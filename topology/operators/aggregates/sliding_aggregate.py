@@ -61,7 +61,11 @@ class SlidingAggregateNode(FoldNode):
     emit_interval_ms: int | None = 0
 
     @property
-    def close_on_idle_ms(self) -> int | None:
+    def waits_for_stream_time(self) -> bool:
+        return True
+
+    @property
+    def own_idle_ms(self) -> int | None:
         return self.windows.close_on_idle_ms
 
     def row_getter(self, task: TaskContext) -> ValueGetter:

@@ -73,10 +73,13 @@ class StreamJoinNode(ProcessorNode):
         return True
 
     @property
-    def close_on_idle_ms(self) -> int | None:
+    def waits_for_stream_time(self) -> bool:
         # The clock belongs to both sides; one of them has the option.
-        has_option = self.outer_store is not None and self.is_left_side
-        return self.windows.close_on_idle_ms if has_option else None
+        return self.outer_store is not None and self.is_left_side
+
+    @property
+    def own_idle_ms(self) -> int | None:
+        return self.windows.close_on_idle_ms if self.waits_for_stream_time else None
 
     @property
     def before_ms(self) -> int:

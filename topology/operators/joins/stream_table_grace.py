@@ -51,7 +51,11 @@ class StreamTableGraceJoinNode(ProcessorNode):
     idle_ms: int | None = None
 
     @property
-    def close_on_idle_ms(self) -> int | None:
+    def waits_for_stream_time(self) -> bool:
+        return True
+
+    @property
+    def own_idle_ms(self) -> int | None:
         return self.idle_ms
 
     def retains_records(self) -> bool:
@@ -97,7 +101,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
             task,
             self.store.name,
             buffer.observed,
-            self.idle_ms,
+            self.close_on_idle_ms,
             last_due=buffer.last_due,
             emit=lambda _: join_expired(),
         )

@@ -41,7 +41,11 @@ class DistinctNode(ProcessorNode):
     id_selector: Callable[[Any, Any], Any] | None = None
 
     @property
-    def close_on_idle_ms(self) -> int | None:
+    def waits_for_stream_time(self) -> bool:
+        return self.windows is not None
+
+    @property
+    def own_idle_ms(self) -> int | None:
         return None if self.windows is None else self.windows.close_on_idle_ms
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
@@ -96,7 +100,7 @@ class DistinctNode(ProcessorNode):
         drop_late = task.dropper(self.name, DropReason.LATE)
         drop_duplicate = task.dropper(self.name, DropReason.DUPLICATE)
         emit_late = late_output(self, children, DropReason.LATE)
-        advance_when_idle(task, name, observed, windows.close_on_idle_ms)
+        advance_when_idle(task, name, observed, self.close_on_idle_ms)
 
         def first(same: Any, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if timestamp > observed.time:

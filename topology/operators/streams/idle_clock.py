@@ -132,6 +132,32 @@ class IdleClock:
         return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
 
 
+class TimerIdleClock:
+    """Stream time of the timers of a processor: that of the task, and later while it is idle."""
+
+    __slots__ = ("_clock", "_observed", "_task")
+
+    def __init__(
+        self, task: TaskContext, name: str, idle_ms: int, last_due: LastDue, emit: EmitDue
+    ) -> None:
+        self._task = task
+        self._observed = observed_cell(task, name)
+        self._clock = IdleClock(self._observed, ticked_cell(task, name), idle_ms, last_due, emit)
+
+    def is_due(self, idle: IdleTime) -> bool:
+        """Return True if timers are due, or the first advance was not made."""
+        self._follow()
+        return self._clock.is_due(idle)
+
+    def tick(self, idle: IdleTime) -> None:
+        """Advance stream time as far as timers are due, and run them."""
+        self._follow()
+        self._clock.tick(idle)
+
+    def _follow(self) -> None:
+        self._observed.time = max(self._observed.time, self._task.stream_time)
+
+
 def observed_cell(task: TaskContext, name: str) -> TimeCell:
     """Return the stream time of an operator whose clock has this name."""
     return task.time_cell(f"observed:{name}")

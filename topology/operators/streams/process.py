@@ -36,6 +36,7 @@ from logstate.topology.declaring.plain_functions import (
 from logstate.topology.declaring.windows import scheduled_ms
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.operators.streams.idle_clock import TimerIdleClock
 from logstate.topology.operators.streams.task_thread import (
     WRITES,
     OwnSchedule,
@@ -80,6 +81,12 @@ class ProcessNode(ProcessorNode):
     keeps_key: bool = False
     #: under which its schedules' due times are committed
     schedule_name: str
+    #: of its timers
+    idle_ms: int | None = None
+
+    @property
+    def own_idle_ms(self) -> int | None:
+        return self.idle_ms
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return self.connections.owned
@@ -93,6 +100,7 @@ class ProcessNode(ProcessorNode):
             task, self.name, self.connections, self.declared_at, forward, children
         )
         context.schedule_name = self.schedule_name
+        context.idle_ms = self.close_on_idle_ms
         user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
 
         def start() -> None:
@@ -155,6 +163,8 @@ class OperatorContext:
         self._stores: dict[str, Any] = {}
         #: names the due times of schedules in the committed cut
         self.schedule_name = name
+        #: how long inputs are idle before timers run without a later record
+        self.idle_ms: int | None = None
 
     @property
     def application_id(self) -> str:
@@ -236,12 +246,17 @@ class OperatorContext:
             if result is not None:
                 refuse_unfinished(result, callback, "scheduled callback")
 
+        name = f"{self.schedule_name}-{self._schedules}"
+        are_timers = kind == "stream_time" and isinstance(callback, TimerLook)
+        if are_timers and self.idle_ms is not None:
+            clock = TimerIdleClock(task, name, self.idle_ms, callback.last_due, punctuate)
+            task.when_idle(name, clock)
         schedule = task.schedule(
             interval_ms,
-            "timers" if kind == "stream_time" and isinstance(callback, TimerLook) else kind,
+            "timers" if are_timers else kind,
             labelled(punctuate, self._name),
             start_ms=start,
-            name=f"{self.schedule_name}-{self._schedules}",
+            name=name,
         )
         return OwnSchedule(schedule, task, self._name)
 

@@ -54,12 +54,20 @@ class SuppressNode(TableNode):
     max_bytes: int | None = None
     when_full: Literal["shut_down", "emit_early"] = "emit_early"
     idle_ms: int | None = None
-    #: names of the clocks of the aggregations above, whose windows close with it
+    #: the aggregations above whose windows it waits for; none if it waits for a time limit
+    windowed: tuple[TableNode, ...] = ()
+    #: names of their clocks, which a tick advances too
     window_clocks: tuple[str, ...] = ()
 
     @property
-    def close_on_idle_ms(self) -> int | None:
-        return self.idle_ms
+    def waits_for_stream_time(self) -> bool:
+        return self.until == "time_limit"
+
+    @property
+    def own_idle_ms(self) -> int | None:
+        idle = [one.close_on_idle_ms for one in self.windowed]
+        of_windows = [one for one in idle if one is not None]
+        return max(of_windows) if idle and len(of_windows) == len(idle) else self.idle_ms
 
     def __post_init__(self) -> None:
         # The buffer stores the value that was forwarded before: the old value of the first update.
@@ -136,7 +144,8 @@ class SuppressNode(TableNode):
         The windows that have left are closed for the aggregations above, whose own clocks stop once
         the inputs have been idle for the time of the option.
         """
-        if self.idle_ms is None:
+        idle_ms = self.close_on_idle_ms
+        if idle_ms is None:
             return
         wait = self.wait_ms
         windows = [(observed_cell(task, o), ticked_cell(task, o)) for o in self.window_clocks]
@@ -157,7 +166,7 @@ class SuppressNode(TableNode):
 
         # The name of its store: unlike that of a node it differs from those of all other clocks.
         clock = self.store.name
-        advance_when_idle(task, clock, observed, self.idle_ms, last_due=first_due, emit=emit_due)
+        advance_when_idle(task, clock, observed, idle_ms, last_due=first_due, emit=emit_due)
 
     def _compile_emission(
         self, task: TaskContext, buffer: Any, forward: TableProcess

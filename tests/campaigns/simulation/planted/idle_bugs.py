@@ -7,7 +7,7 @@ from logstate.task.task_input import TaskInput
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
-from logstate.topology.operators.streams.idle_clock import IdleClock
+from logstate.topology.operators.streams.idle_clock import IdleClock, TimerIdleClock
 from logstate.worker.idle_tasks import IdleTasks
 from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
@@ -67,6 +67,12 @@ def a_tick_of_a_stream_join_has_its_own_stream_time(patch: Patch) -> None:
 def a_record_leaves_before_its_partners_can_come(patch: Patch) -> None:
     """On idle inputs, the wait of the other side decides when a record leaves a stream join."""
     edit(patch, StreamJoinNode, "_compile_idle_clock", "if due <= limit:", "if True:")
+
+
+@scenario_bug(IdleJoins.of)
+def timers_do_not_know_the_stream_time_of_their_task(patch: Patch) -> None:
+    """The stream time of timers on idle inputs does not begin at that of the records."""
+    edit(patch, TimerIdleClock, "_follow", "self._task.stream_time", "-1")
 
 
 @scenario_bug(IdleJoins.of)
