@@ -47,6 +47,12 @@ from logstate.topology.dsl.aggregations import (
     as_aggregator,
     reduction,
 )
+from logstate.topology.dsl.as_of_join import (
+    AsOfKind,
+    AsOfStreamOptions,
+    AsOfTableOptions,
+    as_of_joined,
+)
 from logstate.topology.dsl.count_windows import CountOptions, batched, counted
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
 from logstate.topology.dsl.flow import (
@@ -1396,6 +1402,144 @@ class KStream(StreamFlow[K, V]):
         ``within``; Quix Streams' ``join_interval``; with "all", Kafka Streams' ``KStream.join``.
         """
         return interval_joined(self, other, joiner, how, options)
+
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    def as_of_join(
+        self, other: Any, joiner: Joiner, *, how: AsOfKind = "inner", **options: Any
+    ) -> KStream[K, Any]:
+        """Join each record with the newest record of its key that is not after it: the row that a
+        table with a history had then, or the last record of another stream.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> trades = builder.stream("trades", value=int)
+        >>> quotes = builder.stream("quotes", value=float)
+        >>> recent = timedelta(milliseconds=10)
+        >>> priced = trades.as_of_join(
+        ...     quotes, lambda n, price: n * price, tolerance=recent, name="priced"
+        ... )
+        >>> priced.to("out", value=float)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("trades", [("tea", 3, 15), ("tea", 2, 40)])
+        ...     driver.pipe_all("quotes", [("tea", 1.5, 9), ("tea", 2.5, 14), ("tea", 9.0, 16)])
+        ...     driver.pipe("quotes", "rum", 7.0, timestamp=41)
+        ...     driver.read_with_timestamps("out", value=float)
+        [('tea', 7.5, 15)]
+
+        Semantics:
+            Null key: dropped and counted; with ``how="left"`` it has a result without a match, at
+                once.
+            Null value: of this stream dropped and counted. In a table it ends the row before it; of
+                another stream it is a heartbeat, which only advances stream time.
+            Late records: with a stream, as with :meth:`interval_join`. With a table as with
+                :meth:`join`; versions that are older than its history are those of the table.
+            Order: with a table, results come at once, or with ``grace`` by timestamp. With a stream
+                by the timestamps of this stream's records, then by the key's bytes, then as they
+                came.
+            Repartition: as with :meth:`join`.
+            Store: with a table, that of the table, and with ``grace`` ``<name>-Buffer``. With a
+                stream ``<store>-left-buffer`` for records that wait, and ``<store>-right-store``
+                with a retention of tolerance + grace + 1 ms.
+            Timestamp: that of this stream's record. Headers: likewise.
+            Quirk: with a stream, a result comes when the OTHER stream's time, its heartbeats
+                included, has passed the record's timestamp by the grace. Of several records with
+                one timestamp the last one that came is taken, as in Polars and pandas.
+
+        Args:
+            other: a KTable whose store has a ``history``, or a KStream, of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
+            how: "inner" sends records with a match only; "left" all, right is None without one.
+            options: ``tolerance``, how much older than the record its match may be, exactly that
+                old included; required with a stream. ``grace``: how long records wait for matches
+                that come later, of a table up to its history. ``key``, ``left_value``, ``value``,
+                ``name`` (required but with a table without grace) and ``late`` as for :meth:`join`.
+                With a stream also ``heartbeat``, ``store`` and ``right_value`` as for
+                :meth:`interval_join`.
+
+        Returns:
+            The joined stream; without ``value`` its values have no serde until one is given.
+
+        Raises:
+            TopologyError: a table without a history, a global table, two streams without a
+                tolerance, an option that this join does not have, or one that is missing; another
+                builder; another shape of a callback.
+
+        Source: Polars' ``join_asof`` with ``strategy="backward"``; with a table, Kafka Streams'
+        join with a versioned table (KIP-914, KIP-923).
+        """
+        return as_of_joined(self, other, joiner, how, options)
 
     # -- the way out: topics and tables
 

@@ -1,4 +1,4 @@
-"""Interval joins: records that wait, stream time of one side and late records survive crashes."""
+"""Joins by time: records that wait, stream time of one side and late records survive crashes."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ class IntervalJoins(Schedule):
     def of(cls, seed: int) -> IntervalJoins:
         """The configuration and the faults of a seed."""
         return cls(replace(draw(seed), variant="intervals"))
+
+
+class AsOfJoins(Schedule):
+    """A schedule of the variant ``as_of``."""
+
+    @classmethod
+    def of(cls, seed: int) -> AsOfJoins:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="as_of"))

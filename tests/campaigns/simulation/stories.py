@@ -22,7 +22,7 @@ from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_windows import IdleWindows
-from tests.campaigns.simulation.interval_joins import IntervalJoins
+from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
@@ -53,6 +53,7 @@ class Story(NamedTuple):
 STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
     "aggregate_records": Story(AggregateRecords.of),
+    "as_of_joins": Story(AsOfJoins.of),
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "expiry": Story(Expiry.of),

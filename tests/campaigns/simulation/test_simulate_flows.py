@@ -33,6 +33,7 @@ def _topology(variant: str) -> Topology:
         "counts",
         "distinct",
         "intervals",
+        "as_of",
     ],
 )
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:

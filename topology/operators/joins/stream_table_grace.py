@@ -35,6 +35,7 @@ from logstate.topology.graph.nodes import (
     TableNode,
     late_edge,
 )
+from logstate.topology.operators.joins.stream_table_join import tolerant
 from logstate.topology.operators.streams.late_records import late_output
 
 
@@ -46,6 +47,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
     is_left: bool
     grace_ms: int
     store: StoreSpec
+    tolerance_ms: int | None = None
 
     def retains_records(self) -> bool:
         return True
@@ -88,6 +90,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
     def _compile_join(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:
         as_of = self.table.value_getter(task).as_of
         assert as_of is not None, "building the join made sure that the table is versioned"
+        as_of = tolerant(as_of, self.tolerance_ms)
         joiner, is_left = self.joiner, self.is_left
 
         def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
