@@ -1,4 +1,5 @@
-"""The store in which stream records wait, in a stream-table join with grace (KIP-923).
+"""The store in which stream records wait: in a stream-table join with grace (KIP-923), and in a
+join that chooses one record of another stream.
 
 A row is ``00 | 8 bytes timestamp | serialised key | 4 bytes sequence number`` -> the record with
 the place it came from (the format of `suppress_values`, with buffer time 0). Byte order is time
@@ -6,7 +7,8 @@ order, then key, then arrival. Row and changelog record are the same bytes; chan
 no timestamp.
 
 The clock of the store is the largest timestamp put into it. A record waits until the clock has
-passed its timestamp by the grace.
+passed its timestamp by the grace. Without a grace the operator says until when: it takes every
+record, and passes the time to ``expired``.
 
 Invariants:
 1. after ``put`` and taking out all ``expired``, all that waits is younger than clock - grace;
@@ -68,6 +70,8 @@ _HEAD = struct.Struct(">Bq")
 _SEQUENCE = struct.Struct(">i")
 _TIME_FIRST = 0
 _NOTHING_WAITS = 2**63 - 1
+#: longer than any difference of two times
+_NO_GRACE = 2**63
 
 
 class Waiting(NamedTuple, Generic[K, V]):
@@ -90,7 +94,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         super().__init__(spec, rows, writes, context)
-        self._grace_ms = spec.grace_ms or 0
+        self._grace_ms = _NO_GRACE if spec.grace_ms is None else spec.grace_ms
         self._codec = row_codec(spec, serde_topic(spec, context), self.row_formats[0])
         #: stream time, that of the records put into the buffer
         self.observed = context.time_cell(f"store:{spec.name}")
@@ -144,9 +148,13 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
                 last = timestamp
         return None if last is None else last + self._grace_ms
 
-    def expired(self) -> Iterator[Waiting[K, V]]:
-        """The records whose time has come, as of this call; each is to be removed."""
-        until = self.observed.time - self._grace_ms
+    def expired(self, until: int | None = None) -> Iterator[Waiting[K, V]]:
+        """The records whose time has come, as of this call; each is to be removed.
+
+        ``until``: their largest timestamp, if the operator decides.
+        """
+        if until is None:
+            until = self.observed.time - self._grace_ms
         if self._earliest.time > until:
             return
         decode_key, decode_value = self._codec.decode_key, self._codec.decode_value

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TextIO, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, TextIO, TypeVar, Unpack, overload
 
 from logstate.contracts.records import Change, Windowed
 from logstate.contracts.serde_types import SerdeLike, Untyped
@@ -47,6 +47,12 @@ from logstate.topology.dsl.aggregations import (
     as_aggregator,
     reduction,
 )
+from logstate.topology.dsl.as_of_join import (
+    AsOfKind,
+    AsOfStreamOptions,
+    AsOfTableOptions,
+    as_of_joined,
+)
 from logstate.topology.dsl.count_windows import CountOptions, batched, counted
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
 from logstate.topology.dsl.flow import (
@@ -69,11 +75,12 @@ from logstate.topology.dsl.grouped_flow import (
     cogrouped,
     of_group,
 )
+from logstate.topology.dsl.interval_join import IntervalJoinOptions, interval_joined
 from logstate.topology.dsl.late_streams import add_late_changes
 from logstate.topology.dsl.materialized import AnyWindows, Materialized
 from logstate.topology.dsl.stream_flow import Also, StreamFlow, StreamTableOptions
 from logstate.topology.dsl.stream_joins import join_stream
-from logstate.topology.dsl.stream_stream_join import StreamJoinOptions
+from logstate.topology.dsl.stream_stream_join import JoinKind, StreamJoinOptions
 from logstate.topology.dsl.stream_table_join import GlobalTableJoinOptions, StreamTableJoinOptions
 from logstate.topology.dsl.suppressed import Suppressed
 from logstate.topology.dsl.table_flow import (
@@ -1271,6 +1278,281 @@ class KStream(StreamFlow[K, V]):
         KIP-962.
         """
         return join_stream(self, other, joiner, "outer", options)
+
+    # -- joins by time
+
+    @overload
+    def interval_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[IntervalJoinOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def interval_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[IntervalJoinOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def interval_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V | None, V2 | None], R],
+        *,
+        how: Literal["outer"],
+        **options: Unpack[IntervalJoinOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def interval_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[IntervalJoinOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def interval_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[IntervalJoinOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def interval_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V | None, V2 | None], R],
+        *,
+        how: Literal["outer"],
+        **options: Unpack[IntervalJoinOptions[R]],
+    ) -> KStream[K, R]: ...
+    def interval_join(
+        self,
+        other: KStream[K, Any],
+        joiner: Joiner,
+        *,
+        how: JoinKind = "inner",
+        **options: Any,
+    ) -> KStream[K, Any]:
+        """Join each record with those of another stream in an interval around its timestamp: with
+        all of them, the first, or the last one.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=str)
+        >>> paid = builder.stream("payments", value=str)
+        >>> soon = timedelta(0), timedelta(milliseconds=10)
+        >>> first = orders.interval_join(
+        ...     paid, lambda o, p: f"{o}+{p}", how="left", within=soon, match="first", name="paid"
+        ... )
+        >>> first.to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", "tea", 10), ("bob", "rum", 12)])
+        ...     driver.pipe_all("payments", [("ada", "card", 15), ("ada", "cash", 13)])
+        ...     driver.pipe("payments", "eve", "card", timestamp=30)  # closes both intervals
+        ...     driver.read_with_timestamps("out", value=str)
+        [('ada', 'tea+cash', 13), ('bob', 'rum+None', 12)]
+
+        Semantics:
+            Null key: dropped and counted. With ``how="left"`` a record of this stream has a result
+                without a match, at once; with "outer" one of the other stream, too.
+            Null value: of this stream dropped and counted. Of the other stream likewise with
+                ``match="all"``; else it is a heartbeat, which only advances stream time.
+            Late records: with ``match="all"`` as with :meth:`join`. Else a record of this stream is
+                late if its interval is closed when it comes; it is joined at once with what is
+                still stored. A record of the other stream is late if it is older than stream time -
+                grace: an interval that contains it may be closed. It can still be chosen by those
+                that are open. Both are counted; with ``late`` they are emitted instead.
+            Order: with ``match="all"`` as with :meth:`join` and :meth:`left_join`. Else by the
+                timestamps of this stream's records, then by the key's bytes, then as they came.
+            Repartition: as with :meth:`join`.
+            Store: with ``match="all"`` as with :meth:`join`, :meth:`left_join` and
+                :meth:`outer_join`. Else ``<store>-left-buffer`` for records that wait, and
+                ``<store>-right-store`` for those of the other stream, with a retention of
+                before + after + grace + 1 ms.
+            Timestamp: the larger one of the pair; of an unmatched record its own. Headers: with
+                ``match="all"`` of the record that triggered the result, else of this stream's.
+            Quirk: with "first" and "last" stream time is that of the OTHER stream, its heartbeats
+                included, and a result comes when it has passed the end of the interval by the
+                grace. So it does not matter which topic is read faster, but no result comes while
+                the other topic is idle.
+
+        Args:
+            other: a KStream of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
+            how: "inner" sends matches only; "left" also records of this stream without a match, for
+                which right is None; "outer" (with ``match="all"``) those of both.
+            options: ``within`` (required), how much earlier and how much later than a record of
+                this stream its matches may be, two timedeltas, both ends included; either may be
+                negative. ``name`` (required). ``match``: "all" (the default), "first" for the one
+                match with the smallest timestamp, or "last" for the largest; of several with one
+                timestamp the one that came first or last. ``grace``: how long after its end an
+                interval waits for records out of order; 0 if not given. ``heartbeat(value)`` or
+                ``heartbeat(key, value)``: whether a record of the other stream only advances stream
+                time (with "first" and "last"). ``store`` (base of the stores' names, the name if
+                not given; as a ``Materialized`` also their storage and logging), ``key``,
+                ``left_value``, ``right_value``, ``value`` and ``late`` as for :meth:`join`.
+
+        Returns:
+            The joined stream; without ``value`` its values have no serde until one is given.
+
+        Raises:
+            TopologyError: an option that this join does not have, or one that is missing; "outer"
+                with "first" or "last"; no timedeltas in whole milliseconds; an interval without
+                length; a table; another builder; another shape of a callback.
+
+        Source: Flink's ``KeyedStream.intervalJoin``, whose ``between(-before, after)`` is
+        ``within``; Quix Streams' ``join_interval``; with "all", Kafka Streams' ``KStream.join``.
+        """
+        return interval_joined(self, other, joiner, how, options)
+
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfStreamOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        how: Literal["inner"] = "inner",
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    @overload
+    def as_of_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        how: Literal["left"],
+        **options: Unpack[AsOfTableOptions[R]],
+    ) -> KStream[K, R]: ...
+    def as_of_join(
+        self, other: Any, joiner: Joiner, *, how: AsOfKind = "inner", **options: Any
+    ) -> KStream[K, Any]:
+        """Join each record with the newest record of its key that is not after it: the row that a
+        table with a history had then, or the last record of another stream.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> trades = builder.stream("trades", value=int)
+        >>> quotes = builder.stream("quotes", value=float)
+        >>> recent = timedelta(milliseconds=10)
+        >>> priced = trades.as_of_join(
+        ...     quotes, lambda n, price: n * price, tolerance=recent, name="priced"
+        ... )
+        >>> priced.to("out", value=float)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("trades", [("tea", 3, 15), ("tea", 2, 40)])
+        ...     driver.pipe_all("quotes", [("tea", 1.5, 9), ("tea", 2.5, 14), ("tea", 9.0, 16)])
+        ...     driver.pipe("quotes", "rum", 7.0, timestamp=41)
+        ...     driver.read_with_timestamps("out", value=float)
+        [('tea', 7.5, 15)]
+
+        Semantics:
+            Null key: dropped and counted; with ``how="left"`` it has a result without a match, at
+                once.
+            Null value: of this stream dropped and counted. In a table it ends the row before it; of
+                another stream it is a heartbeat, which only advances stream time.
+            Late records: with a stream, as with :meth:`interval_join`. With a table as with
+                :meth:`join`; versions that are older than its history are those of the table.
+            Order: with a table, results come at once, or with ``grace`` by timestamp. With a stream
+                by the timestamps of this stream's records, then by the key's bytes, then as they
+                came.
+            Repartition: as with :meth:`join`.
+            Store: with a table, that of the table, and with ``grace`` ``<name>-Buffer``. With a
+                stream ``<store>-left-buffer`` for records that wait, and ``<store>-right-store``
+                with a retention of tolerance + grace + 1 ms.
+            Timestamp: that of this stream's record. Headers: likewise.
+            Quirk: with a stream, a result comes when the OTHER stream's time, its heartbeats
+                included, has passed the record's timestamp by the grace. Of several records with
+                one timestamp the last one that came is taken, as in Polars and pandas.
+
+        Args:
+            other: a KTable whose store has a ``history``, or a KStream, of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
+            how: "inner" sends records with a match only; "left" all, right is None without one.
+            options: ``tolerance``, how much older than the record its match may be, exactly that
+                old included; required with a stream. ``grace``: how long records wait for matches
+                that come later, of a table up to its history. ``key``, ``left_value``, ``value``,
+                ``name`` (required but with a table without grace) and ``late`` as for :meth:`join`.
+                With a stream also ``heartbeat``, ``store`` and ``right_value`` as for
+                :meth:`interval_join`.
+
+        Returns:
+            The joined stream; without ``value`` its values have no serde until one is given.
+
+        Raises:
+            TopologyError: a table without a history, a global table, two streams without a
+                tolerance, an option that this join does not have, or one that is missing; another
+                builder; another shape of a callback.
+
+        Source: Polars' ``join_asof`` with ``strategy="backward"``; with a table, Kafka Streams'
+        join with a versioned table (KIP-914, KIP-923).
+        """
+        return as_of_joined(self, other, joiner, how, options)
 
     # -- the way out: topics and tables
 

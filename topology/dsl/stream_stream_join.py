@@ -198,7 +198,10 @@ class StreamStreamJoin(Generic[S]):
         )
         return this_join, other_join
 
-    def _window_store(self, own: Materialized | None, suffix: str, value: Serde[Any]) -> StoreSpec:
+    def _window_store(
+        self, own: Materialized | None, suffix: str, value: Serde[Any], *, more_ms: int = 0
+    ) -> StoreSpec:
+        """``more_ms``: for how much longer than Kafka Streams' it returns a record."""
         size_ms = self.windows.size_ms
         store, name = own or self.store, own and own.name
         return StoreSpec(
@@ -209,7 +212,7 @@ class StreamStreamJoin(Generic[S]):
             in_memory=self._in_memory(store),
             is_logged=store.logged,
             window_size_ms=size_ms,
-            retention_ms=size_ms + self.windows.grace_ms,
+            retention_ms=size_ms + self.windows.grace_ms + more_ms,
             retain_duplicates=True,
             segment_interval_ms=_optional_ms(store),
             logs_headers=True,
@@ -222,14 +225,24 @@ class StreamStreamJoin(Generic[S]):
             return None
         side = "outer" if self.is_outer else "left"
         base = self.left_store or self.store
+        return self._waiting_store(
+            f"{base.name}-{side}-shared-join-store",
+            "outer_join",
+            SideSerde(self.left_value, self.right_value),
+            in_memory=self._in_memory(base),
+        )
+
+    def _waiting_store(
+        self, name: str, kind: str, value: Serde[Any], *, in_memory: bool
+    ) -> StoreSpec:
         # A policy is meant for the windows: rows that wait do not expire.
         config = {k: v for k, v in self.store.changelog_config.items() if k != "cleanup.policy"}
         return StoreSpec(
-            name=check_name(f"{base.name}-{side}-shared-join-store", "a store"),
-            kind="outer_join",
+            name=check_name(name, "a store"),
+            kind=kind,
             key=self.key,
-            value=SideSerde(self.left_value, self.right_value),
-            in_memory=self._in_memory(base),
+            value=value,
+            in_memory=in_memory,
             is_logged=self.store.logged,
             changelog_config=config,
             declared_at=self.declared_at,

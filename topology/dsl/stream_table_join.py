@@ -61,8 +61,12 @@ def join_table(
     value: Any = None,
     name: str | None = None,
     late: str | None = None,
+    tolerance_ms: int | None = None,
 ) -> S:
-    """Inner or left join with a table; with ``grace`` through a buffer."""
+    """Inner or left join with a table; with ``grace`` through a buffer.
+
+    ``tolerance_ms``: how much older than the record the row of a versioned table may be.
+    """
     if grace is None:
         _check_no_grace(late, close_on_idle)
     result = optional_serde(value, None, "the result of the join")
@@ -86,7 +90,12 @@ def join_table(
     builder.graph.copartition(sources)
     table.node.materialize()
     prefix = "KSTREAM-LEFTJOIN-" if is_left else "KSTREAM-JOIN-"
-    sides: dict[str, Any] = {"table": table.node, "joiner": function, "is_left": is_left}
+    sides: dict[str, Any] = {
+        "table": table.node,
+        "joiner": function,
+        "is_left": is_left,
+        "tolerance_ms": tolerance_ms,
+    }
     node: ProcessorNode
     if grace is None:
         node = stream._node(StreamTableJoinNode, name, prefix, **sides)

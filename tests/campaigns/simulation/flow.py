@@ -21,7 +21,7 @@ counts orders per key until a timer, which others extend, deletes the count; ``l
 the late records of windows, of sessions, of a join and of a table with a history; ``collections``
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
 ``counts`` has count windows and batches; ``distinct`` has distinct records; ``expiry`` has stores
-with a TTL.
+with a TTL; ``intervals`` has interval joins; ``as_of`` has as-of joins.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ from tests.campaigns.simulation.collected_orders import collect
 from tests.campaigns.simulation.counted_orders import count_orders
 from tests.campaigns.simulation.distinct_orders import keep_distinct
 from tests.campaigns.simulation.expiring_orders import expire
+from tests.campaigns.simulation.joined_orders import join_orders
+from tests.campaigns.simulation.valued_orders import value_orders
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -219,6 +221,8 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "aggregates": aggregate,
             "counts": count_orders,
             "distinct": keep_distinct,
+            "intervals": lambda orders, prices: join_orders(builder, orders, prices),
+            "as_of": lambda orders, prices: value_orders(builder, orders, prices),
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(

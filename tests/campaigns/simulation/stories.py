@@ -24,6 +24,7 @@ from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
+from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
@@ -54,6 +55,7 @@ class Story(NamedTuple):
 STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
     "aggregate_records": Story(AggregateRecords.of),
+    "as_of_joins": Story(AsOfJoins.of),
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "expiry": Story(Expiry.of),
@@ -70,6 +72,7 @@ STORIES = {
     "histories": Story(Histories.of),
     "idle_joins": Story(IdleJoins.of),
     "idle_windows": Story(IdleWindows.of),
+    "interval_joins": Story(IntervalJoins.of),
     "large_cuts": Story(LargeCuts.of),
     "late_streams": Story(LateStreams.of),
     "named_cuts": Story(NamedCuts.of),

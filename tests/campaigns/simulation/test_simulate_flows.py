@@ -32,6 +32,8 @@ def _topology(variant: str) -> Topology:
         "aggregates",
         "counts",
         "distinct",
+        "intervals",
+        "as_of",
     ],
 )
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:

@@ -36,6 +36,7 @@ from logstate.topology.graph.nodes import (
     TableNode,
     late_edge,
 )
+from logstate.topology.operators.joins.stream_table_join import tolerant
 from logstate.topology.operators.streams.idle_clock import advance_when_idle
 from logstate.topology.operators.streams.late_records import late_output
 
@@ -49,6 +50,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
     grace_ms: int
     store: StoreSpec
     idle_ms: int | None = None
+    tolerance_ms: int | None = None
 
     @property
     def waits_for_stream_time(self) -> bool:
@@ -110,6 +112,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
     def _compile_join(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:
         as_of = self.table.value_getter(task).as_of
         assert as_of is not None, "building the join made sure that the table is versioned"
+        as_of = tolerant(as_of, self.tolerance_ms)
         joiner, is_left = self.joiner, self.is_left
 
         def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -71,6 +71,14 @@ def joined_streams(kind: str) -> Callable[[StreamsBuilder], object]:
     return declare
 
 
+def joined_in_an_interval(how: Any) -> Callable[[StreamsBuilder], object]:
+    def declare(builder: StreamsBuilder) -> None:
+        stream, within = words(builder), (ms(5), ms(5))
+        stream.interval_join(stream, pair, how=how, within=within, match="first", name="j")
+
+    return declare
+
+
 def joined_tables(kind: str = "join", **options: Any) -> Callable[[StreamsBuilder], object]:
     def declare(builder: StreamsBuilder) -> None:
         left = builder.table("in", key=str, value=str, store=store_of("left", **options))
@@ -280,6 +288,19 @@ CASES = [
             ),
         )
         for kind in ("join", "left_join", "outer_join")
+    ),
+    *(
+        Case(
+            f"interval join, {how}",
+            joined_in_an_interval(how),
+            NO_KEY + NO_VALUE,
+            (
+                ("IntervalRightNode", "null_key", 1, 0),
+                *((("IntervalLeftNode", "null_key", 1, 0),) if how == "inner" else ()),
+                ("IntervalLeftNode", "null_value", 1, 0),
+            ),
+        )
+        for how in ("inner", "left")
     ),
     Case(
         "stream join, rows of a side that are too old to keep",

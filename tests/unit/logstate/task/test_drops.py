@@ -131,7 +131,8 @@ def test_no_place_that_drops_is_missing_from_the_table() -> None:
     guards = {("table_join", "null_key"), ("foreign_key_right", "null_key")}
     # Reasons of a late stream: without one, these joins process late records, and a store drops
     # what is older than its history.
-    joins = {("stream_table_grace", "late"), ("stream_join_window", "late")}
+    modules = ("stream_table_grace", "stream_join_window", "interval_join")
+    joins = {(module, "late") for module in modules}
     emitted = joins | {("late_records", "expired")}
     assert places - tried == guards | emitted
     found = chain.from_iterable(case.expected for case in CASES)

@@ -147,6 +147,39 @@ def joins(clicks: KStream[str, Click], names: KTable[str, str], ids: KTable[int,
     )
 
 
+def joins_by_time(clicks: KStream[str, Click], texts: KStream[str, str]) -> None:
+    near = timedelta(seconds=1), timedelta(seconds=5)
+    pairs = clicks.interval_join(texts, lambda a, b: a.ms - len(b), within=near, name="j")
+    assert_type(pairs, KStream[str, int])
+    one = clicks.interval_join(
+        texts,
+        lambda key, a, b: key + a.user + (b or ""),
+        how="left",
+        within=near,
+        match="first",
+        heartbeat=str.isspace,
+        value=str,
+        name="k",
+        late="late",
+    )
+    assert_type(one, KStream[str, str])
+    clicks.interval_join(texts, lambda a, b: len(b), how="left", within=near, name="l")  # type: ignore[arg-type]
+    clicks.interval_join(texts, lambda a, b: len(b), within=near, match="any", name="m")  # type: ignore[arg-type]
+    clicks.interval_join(texts, lambda a, b: len(b), windows=near, name="n")  # type: ignore[call-overload]
+
+
+def joins_as_of(
+    clicks: KStream[str, Click], texts: KStream[str, str], names: KTable[str, str]
+) -> None:
+    second = timedelta(seconds=1)
+    last = clicks.as_of_join(texts, lambda a, b: a.ms - len(b), tolerance=second, name="j")
+    assert_type(last, KStream[str, int])
+    valid = clicks.as_of_join(names, lambda key, a, b: key + (b or ""), how="left", value=str)
+    assert_type(valid, KStream[str, str])
+    clicks.as_of_join(names, lambda a, b: len(b), how="left")  # type: ignore[arg-type]
+    clicks.as_of_join(names, lambda a, b: len(b), how="outer")  # type: ignore[call-overload]
+
+
 def tables(names: KTable[str, str]) -> None:
     assert_type(names.map_values(lambda name: name + name, value=str), KTable[str, str])
     assert_type(names.group_by(lambda key, name: (name, 1)), KGroupedTable[str, int])

@@ -1,0 +1,96 @@
+"""An application with joins by time, in a separate process that kills itself.
+
+Each of ``orders`` (key user) is joined with the first one of ``payments`` within 10 ms. Each of
+``payments`` is joined with the order that was the last at its time, of the stream and of a table.
+Results and late records go to ``joined``. With ``kill_after``, the process kills itself while it
+makes the result of that number, before the commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+from logstate.app.application import Application
+from logstate.contracts.late_record import LateRecord
+from logstate.topology import Materialized, StreamsBuilder
+from logstate.topology.plan.plan import Topology
+
+NEAR = timedelta(milliseconds=10)
+GRACE = timedelta(milliseconds=5)
+
+
+class Made:
+    """Counts results."""
+
+    def __init__(self, kill_after: int) -> None:
+        self._left = kill_after
+
+    def first(self, order: str, payment: str | None) -> str:
+        self._count()
+        return f"first {order} {payment}"
+
+    def last(self, payment: str, order: str) -> str:
+        self._count()
+        return f"last {payment} {order}"
+
+    def valid(self, payment: str, order: str) -> str:
+        self._count()
+        return f"valid {payment} {order}"
+
+    def late(self, late: LateRecord[str, str]) -> str:
+        self._count()
+        return f"late {late.value}"
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def topology(prefix: str, kill_after: int = 0) -> Topology:
+    """The topology; every topic carries the prefix of one test."""
+    builder, made = StreamsBuilder(), Made(kill_after)
+    orders, payments = (
+        builder.stream(f"{prefix}-{topic}", key=str, value=str) for topic in ("orders", "payments")
+    )
+    first = orders.interval_join(
+        payments,
+        made.first,
+        how="left",
+        within=(timedelta(0), NEAR),
+        match="first",
+        grace=GRACE,
+        name="first",
+        late="late",
+    )
+    late = builder.late("late", key=str, value=str).map_values(made.late)
+    last = payments.as_of_join(orders, made.last, tolerance=NEAR, grace=GRACE, name="last")
+    table = orders.to_table(store=Materialized("orders", history=timedelta(days=1)))
+    valid = payments.as_of_join(table, made.valid, tolerance=NEAR)
+    first.merge(late, last, valid).to(f"{prefix}-joined", key=str, value=str)
+    return builder.build()
+
+
+def application(bootstrap: str, prefix: str, state_dir: Path, kill_after: int = 0) -> Application:
+    """An instance with its own state directory; a restart takes over its partitions at once."""
+    return Application(
+        topology(prefix, kill_after),
+        application_id=prefix,
+        bootstrap=bootstrap,
+        state_dir=state_dir,
+        commit_interval=timedelta(milliseconds=50),
+        static_membership=True,
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("prefix")
+    parser.add_argument("state_dir", type=Path)
+    parser.add_argument("kill_after", type=int)
+    application(**vars(parser.parse_args())).run()

@@ -1,0 +1,115 @@
+"""Joins by time on the real broker: each result comes once, although the process is killed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.kafka.cluster import KafkaCluster
+from tests.broker.joined_app import application
+from tests.broker.raw_topic import create_topic
+from tests.campaigns.toolkit.process import start_module
+from tests.patience import PATIENCE_S, until
+
+USERS = range(12)
+#: of every other user, the later one first
+PAID = [user for user in USERS if user % 2]
+RESULTS = sorted(
+    [
+        *(f"first o{user} {f'p{user}' if user in PAID else None}" for user in USERS),
+        *(f"{kind} {n}{user} o{user}" for kind in ("last", "valid") for n in "sp" for user in PAID),
+    ]
+)
+#: late for the interval; the table knows the row of that time
+LATE = [text for user in PAID for text in (f"late late-p{user}", f"valid late-p{user} o{user}")]
+#: (topic, user, value, time)
+Sent = tuple[str, int, str | None, int]
+
+
+class Shop:
+    """Orders and payments in two partitions each, and the results."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self._prefix = prefix
+        for topic, partitions in (("orders", 2), ("payments", 2), ("joined", 1)):
+            create_topic(bootstrap, f"{prefix}-{topic}", partitions=partitions)
+        self._cluster = KafkaCluster(bootstrap)
+        self._reader = self._cluster.log_consumer()
+        self._output = TopicPartition(f"{prefix}-joined", 0)
+        self._reader.assign({self._output: 0})
+        self.results: list[str] = []
+
+    def send(self, records: list[Sent]) -> None:
+        producer = self._cluster.plain_producer()
+        for topic, user, value, time in records:
+            place, data = f"{self._prefix}-{topic}", None if value is None else value.encode()
+            key = f"user-{user}".encode()
+            producer.produce([ProducedRecord(place, user % 2, key, data, time, None)])
+        producer.flush()
+        producer.close()
+
+    def read(self) -> None:
+        """Read the committed results so far."""
+        for records in self._reader.poll(1_000, 0.1).records.values():
+            self.results += [(record.value() or b"").decode() for record in records]
+
+    def wait_for(self, count: int) -> None:
+        """Read until there are so many results."""
+
+        def are_there() -> bool:
+            self.read()
+            return len(self.results) >= count
+
+        until(are_there, lambda: f"{self.results}")
+
+    def read_to_end(self) -> None:
+        """Read everything that was committed."""
+        end = self._cluster.admin().end_offsets([self._output])[self._output]
+
+        def is_read() -> bool:
+            self.read()
+            return (self._reader.position(self._output) or 0) >= end
+
+        until(is_read)
+
+
+def orders_and_payments() -> list[Sent]:
+    """They end with a heartbeat in each partition, which closes every interval."""
+    sent: list[Sent] = []
+    for user in USERS:
+        time = 100 + 100 * user
+        sent.append(("orders", user, f"o{user}", time))
+        if user in PAID:
+            sent += [
+                ("payments", user, f"s{user}", time + 7),
+                ("payments", user, f"p{user}", time + 3),
+            ]
+    for topic, time in (("orders", 8_999), ("payments", 9_000)):
+        sent += [(topic, user, None, time) for user in (0, 1)]
+    return sent
+
+
+@pytest.mark.parametrize("kill_after", [5, len(RESULTS) + 3])
+def test_each_record_is_joined_once_and_late_records_come_once(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path, kill_after: int
+) -> None:
+    prefix = unique("joined")
+    shop = Shop(bootstrap, prefix)
+    late: list[Sent] = [("payments", user, f"late-p{user}", 100 + 100 * user) for user in PAID]
+    shop.send(orders_and_payments())
+    dies_later = kill_after > len(RESULTS)
+    process = start_module("tests.broker.joined_app", bootstrap, prefix, tmp_path, kill_after)
+    if dies_later:
+        shop.wait_for(len(RESULTS))
+        shop.send(late)
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    with application(bootstrap, prefix, tmp_path):
+        if not dies_later:
+            shop.send(late)
+        shop.wait_for(len(RESULTS + LATE))
+    shop.read_to_end()
+    assert sorted(shop.results) == sorted(RESULTS + LATE)
