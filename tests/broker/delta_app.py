@@ -1,8 +1,9 @@
-"""An application that emits deltas, in a separate process that kills itself.
+"""An application that emits deltas and changes, in a separate process that kills itself.
 
 ``clicks`` (key user) are counted per user and window, and summed per page behind a repartition
-topic; the deltas of both go to ``deltas``. With ``kill_after``, the process kills itself while it
-sends the delta of that number, before the commit.
+topic; the deltas of both go to ``deltas``. Changes of the sessions of users go to ``changes``, with
+both values. With ``kill_after``, the process kills itself while it sends the result of that number,
+before the commit.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from logstate.app.application import Application
-from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
+from logstate.contracts.records import Change
+from logstate.topology import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
 
 SIZE_MS = 10
+SESSIONS = SessionWindows(gap=timedelta(milliseconds=4), grace=timedelta(seconds=10))
 WINDOWS = TumblingWindows(size=timedelta(milliseconds=SIZE_MS), grace=timedelta(seconds=10))
 
 
@@ -30,7 +33,10 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
         left[0] -= 1
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return key if isinstance(key, str) else f"{key.key}@{key.start_ms}"
+        return key if isinstance(key, str) else f"{key.key}@{key.start_ms}-{key.end_ms}"
+
+    def text_of(change: Change[int]) -> str:
+        return f"{change.old} {change.new}"
 
     clicks = builder.stream(f"{prefix}-clicks", key=str, value=str)
     windows = clicks.group_by_key(name="users").windowed_by(WINDOWS)
@@ -41,6 +47,10 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
     )
     for table in (counts, sums):
         table.to_stream(sent, key=str).map_values(str, value=str).to(f"{prefix}-deltas")
+    sessions = clicks.group_by_key(name="users").windowed_by(SESSIONS)
+    visits = sessions.count(store=Materialized("visits", retention=timedelta(hours=1)))
+    changes = visits.to_change_stream().select_key(sent, key=str)
+    changes.map_values(text_of, value=str).to(f"{prefix}-changes")
     return builder.build()
 
 

@@ -1,4 +1,6 @@
-"""Deltas on the real broker add up to the rows, although the process is killed while it sends."""
+"""Deltas on the real broker add up to the rows, and changes have the value before, although the
+process is killed while it sends.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ from tests.patience import PATIENCE_S, until
 #: number of the delta before which a process is killed, one process after the other
 KILLS = (1, 9, 2)
 ROUNDS, USERS = len(KILLS) + 1, 6
+#: two of each user in each round
+CLICKS = (ROUNDS + 1) * USERS * 2
 
 
 class Clicks:
@@ -25,13 +29,16 @@ class Clicks:
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self._topic = f"{prefix}-clicks"
         create_topic(bootstrap, self._topic, partitions=2)
-        create_topic(bootstrap, f"{prefix}-deltas", partitions=1)
+        for topic in ("deltas", "changes"):
+            create_topic(bootstrap, f"{prefix}-{topic}", partitions=1)
         self.cluster = KafkaCluster(bootstrap)
         self._reader = self.cluster.log_consumer()
-        self._output = TopicPartition(f"{prefix}-deltas", 0)
-        self._reader.assign({self._output: 0})
+        self._deltas, self._changes = (
+            TopicPartition(f"{prefix}-{topic}", 0) for topic in ("deltas", "changes")
+        )
+        self._reader.assign({self._deltas: 0, self._changes: 0})
         self.wanted, self.sums = Counter[str](), Counter[str]()
-        self.count = 0
+        self.visits: dict[str, str] = {}
 
     def send(self, number: int) -> None:
         """Each user clicks in the window of the round and, again, in that of the first one."""
@@ -41,17 +48,23 @@ class Clicks:
             for time in (number * SIZE_MS + user, user):
                 fields = (self._topic, user % 2, name.encode(), page.encode(), time + 1, None)
                 producer.produce([ProducedRecord(*fields)])
-                self.wanted[f"{name}@{(time + 1) // SIZE_MS * SIZE_MS}"] += 1
+                start = (time + 1) // SIZE_MS * SIZE_MS
+                self.wanted[f"{name}@{start}-{start + SIZE_MS}"] += 1
                 self.wanted[page] += len(page)
         producer.flush()
         producer.close()
 
     def read(self) -> None:
-        """Read the committed deltas so far."""
-        for records in self._reader.poll(1_000, 0.1).records.values():
+        """Read the committed results so far; each change must follow from the one before it."""
+        for partition, records in self._reader.poll(1_000, 0.1).records.items():
             for record in records:
-                self.sums[(record.key() or b"").decode()] += int(record.value() or b"")
-                self.count += 1
+                key, value = (record.key() or b"").decode(), (record.value() or b"").decode()
+                if partition == self._deltas:
+                    self.sums[key] += int(value)
+                    continue
+                old, new = value.split()
+                assert self.visits.get(key, "None") == old, key
+                self.visits[key] = new
 
     def add_up(self) -> bool:
         """Whether the deltas so far add up to all clicks so far."""
@@ -60,11 +73,11 @@ class Clicks:
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        end = self.cluster.admin().end_offsets([self._output])[self._output]
+        ends = self.cluster.admin().end_offsets([self._deltas, self._changes])
 
         def is_read() -> bool:
             self.read()
-            return (self._reader.position(self._output) or 0) >= end
+            return all((self._reader.position(tp) or 0) >= end for tp, end in ends.items())
 
         until(is_read)
 
@@ -85,3 +98,4 @@ def test_deltas_add_up_although_processes_are_killed(
         until(clicks.add_up, lambda: f"{clicks.sums} instead of {clicks.wanted}")
     clicks.read_to_end()
     assert clicks.sums == clicks.wanted
+    assert sum(int(n) for n in clicks.visits.values() if n != "None") == CLICKS

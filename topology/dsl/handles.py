@@ -3170,17 +3170,18 @@ class KTable(TableFlow[K, V]):
                 a row that was not there is ``Change(None, None)``.
             Late records: every change of the current row is forwarded. What a versioned table puts
                 below a newer value changes no current row, and is left out.
-            Order: the old value of a change is the new value of the row's change before it, also
-                after a crash: a repeated change has the same old value. With
-                ``emit="commit"`` above, it is the value of the commit before.
+            Order: the old value of a change is the new value of the row's change before it, for all
+                tables, windows and each ``emit``, also after a crash: a repeated change has the
+                same old value. So new values minus old values add up to the rows.
             Repartition: none here.
             Store: none here. It needs old values, so the table must have a store, or one above it.
             Timestamp: that of the change, and its headers, as in ``to_stream``.
-            Quirk: the old value of an aggregate's first change is what its initializer gave, as it
-                is for a subtractor (Kafka Streams' rule): 0 for a count; a ``reduce`` has none. A
-                session that a second record of its only millisecond updates sends none. With
-                ``emit="commit"`` neither happens: the first change has no old value. Below a
-                ``suppress`` it is that of the last update, not of the last forwarded one.
+            Quirk: where Kafka Streams' old values are not the values that were sent before, other
+                operators below the table get the exact ones, too: of the first change of an
+                aggregate (None instead of the initializer's value), of sessions and sliding
+                windows, and below ``suppress``. A final session (``emit="close"``) that a later one
+                takes in is deleted, for ``to_stream`` as well. A row that expires sends nothing,
+                and the next change of its key has no old value.
 
         Args:
             name: names the operator; generated if not given.
@@ -3197,6 +3198,7 @@ class KTable(TableFlow[K, V]):
         node = self._node(ToChangeStreamNode, name, "KTABLE-TOCHANGESTREAM-")
         logical = self._add(node)
         self.node.enable_sending_old_values(force=True)
+        self.node.enable_exact_changes()
         return KStream(
             self.builder, node.name, logical, self.source_names, self.key, None,
             needs_repartition=False,

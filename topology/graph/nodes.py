@@ -236,6 +236,9 @@ class TableNode(ProcessorNode):
     #: its own, where its rows are kept; None: they are computed when read
     store: StoreSpec | None
     sends_old_values: bool = field(default=False, init=False)
+    #: an old value is the new value that was sent before, and None if none was, also where Kafka
+    #: Streams sends another one
+    sends_exact_changes: bool = field(default=False, init=False)
     #: distinguishes the nodes that write one store: the groups of a cogroup, in order
     group_number: int = field(default=0, init=False)
 
@@ -250,6 +253,13 @@ class TableNode(ProcessorNode):
         """
         self.sends_old_values = True
         return True
+
+    def enable_exact_changes(self) -> None:
+        """Ask for old values that are what was sent before; those must be enabled, too.
+
+        The default is for nodes with a store of their own; others ask their parents.
+        """
+        self.sends_exact_changes = True
 
     @abstractmethod
     def getter_store_names(self) -> tuple[str, ...]:

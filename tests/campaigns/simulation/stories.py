@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tests.campaigns.simulation import failed_ends
 from tests.campaigns.simulation.aggregate_records import AggregateRecords
+from tests.campaigns.simulation.changes import Changes
 from tests.campaigns.simulation.collection_stores import CollectionStores
 from tests.campaigns.simulation.count_windows import CountWindows
 from tests.campaigns.simulation.coverage import FAULTS
@@ -61,6 +62,7 @@ STORIES = {
     "expiry": Story(Expiry.of),
     "distinct_records": Story(DistinctRecords.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
+    "changes": Story(Changes.of),
     "collection_stores": Story(CollectionStores.of),
     "damaged_blocks": Story(DamagedBlocks.of),
     "count_windows": Story(CountWindows.of),

@@ -42,6 +42,11 @@ class CogroupMergeNode(MaterializedNode):
         self.sends_old_values = True
         return True
 
+    def enable_exact_changes(self) -> None:
+        for parent in self.parents:
+            parent.enable_exact_changes()
+        self.sends_exact_changes = True
+
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return self.parents[0].value_getter(task)
 

@@ -56,6 +56,11 @@ def clock_name(store: str, group_number: int, emit: Emit) -> str:
     return store if is_shared else f"{store}:{group_number}"
 
 
+def sent_until(task: TaskContext, store: str) -> TimeCell:
+    """Return the clock of final results: what closed before its time was sent."""
+    return task.time_cell(f"emitted:{store}")
+
+
 class CloseClock:
     """How far one operator has emitted final results.
 
@@ -89,7 +94,7 @@ class CloseClock:
         self._first_open = int(is_end_exclusive)
         self._varies = varies
         # Keyed by the store, as Kafka Streams keys the time it commits with the offsets.
-        self._emitted = task.time_cell(f"emitted:{store}")
+        self._emitted = sent_until(task, store)
         self._looked = task.time_cell(f"looked:{store}")
         self.emit_interval_ms = task.emit_intervals.of_windows(emit_interval_ms)
         self._wall_clock_ms = task.wall_clock_ms

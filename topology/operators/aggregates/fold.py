@@ -62,7 +62,7 @@ new = {folded}
 _COPIED_OLD = """\
 old = initializer() if row is None else {read}[0]
 """
-#: the old value of a buffered update: that of the replaced row, or None
+#: the old value of a buffered update and of an exact change: that of the replaced row, or None
 _REPLACED = """\
 replaced = None if row is None else {old}
 """
@@ -226,7 +226,8 @@ def make_fold(
     folded = "(key, value, old)" if by_value is None else "(old, value)"
     step = _ROW.format(read=read, folded=f"aggregator{folded}")
     is_held = node.emit == "commit"
-    if is_held:
+    is_exact = is_held or node.sends_exact_changes
+    if is_exact:
         step += _REPLACED.format(old=f"{read}[0]" if copies_old else "row[0]")
     elif copies_old:
         step += _COPIED_OLD.format(read=read)
@@ -247,7 +248,7 @@ def make_fold(
             names |= {"new_tuple": tuple.__new__, "Windowed": Windowed}
             step += "windowed = new_tuple(Windowed, (key, start, end))\n"
         result = "key" if kind == "key" else "windowed"
-        old = "replaced" if is_held else "old" if node.sends_old_values else "None"
+        old = "replaced" if is_exact else "old" if node.sends_old_values else "None"
         is_latest = "is_latest" if node.is_versioned() else "True"
         change = f"new, {old}, newest, headers, {is_latest}"
         if below is not None:

@@ -19,12 +19,14 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
   it sends those of the record that wrote the session last. A result of None removes the row.
 - old values: a tombstone carries its row as old value, a new session none. A session that is
   updated in place, by a second record of the same millisecond, does not send its old value either,
-  so that a downstream `group_by` has both in its sum; ``emit="commit"`` sends it.
+  so that a downstream `group_by` has both in its sum; ``emit="commit"`` and a table of exact
+  changes send it.
 - with its default retention, gap + grace, the store hides the oldest sessions that are still open:
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
 - ``emit="commit"``: a session that begins and ends its existence between two commits sends nothing.
 - ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
-  was final can still be joined by a record that is just in time itself: then both are emitted.
+  was final can still be joined by a record that is just in time itself: then both are emitted. A
+  table of exact changes deletes the one that was final, by a tombstone.
   Sessions that the store expires before they are emitted are lost, counted
   (``expired_results_total``) and logged.
 """
@@ -46,6 +48,7 @@ from logstate.topology.operators.aggregates.emit_on_close import (
     close_when_idle,
     emission_of,
     emitting_closed,
+    sent_until,
     stream_time_of,
 )
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
@@ -84,7 +87,8 @@ class SessionAggregateNode(FoldNode):
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         wait = self.windows.gap_ms + self.windows.grace_ms
         if self.emit == "close":
-            update = self._compile_update(task, None, children)
+            retract = self._compile_retraction(task, forward)
+            update = self._compile_update(task, retract, children)
             emission = self._compile_emission(task, forward)
             close_when_idle(task, self, observed, wait, emission)
             return emitting_closed(update, observed, wait, emission.after_record)
@@ -110,7 +114,7 @@ class SessionAggregateNode(FoldNode):
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         removed_value = self._compile_removed_value(task)
-        sends_replaced = self.emit == "commit"
+        sends_replaced = self.emit == "commit" or self.sends_exact_changes
         note_deletion = deletion_note(self, task)
         drop_null_key = task.dropper(self.name, DropReason.NULL_KEY)
         drop_late = task.dropper(self.name, DropReason.LATE)
@@ -165,6 +169,20 @@ class SessionAggregateNode(FoldNode):
             return lambda session, row: row
         fetch_session = task.store(self.store.name).fetch_session
         return lambda session, row: fetch_session(session.key, session.start_ms, session.end_ms)
+
+    def _compile_retraction(
+        self, task: TaskContext, forward: TableProcess
+    ) -> SessionForward | None:
+        """Return what deletes a final session that a later one takes in; None: nothing does."""
+        if not self.sends_exact_changes:
+            return None
+        sent = sent_until(task, self.store.name)
+
+        def retract(session: Windowed[Any], new: Any, old: Any, headers: Headers) -> None:
+            if new is None and session.end_ms < sent.time:
+                forward(session, None, old, session.end_ms, headers, True)
+
+        return retract
 
     def _compile_emission(self, task: TaskContext, forward: TableProcess) -> Emission:
         find_ended = task.store(self.store.name).find_ended

@@ -18,7 +18,8 @@ Semantics, exactly Kafka Streams' (`KStreamSlidingWindowAggregate`):
   records; None deletes the row and is forwarded as a tombstone.
 - old values: a new left window sends the aggregate it was copied from as its old value, a new right
   window none; a record exactly difference + 1 after the one before it updates its left window
-  twice. So a downstream `group_by` does not add up; with ``emit="commit"`` it does.
+  twice. So a downstream `group_by` does not add up; with ``emit="commit"``, and of a table of exact
+  changes, it does.
 - order of updates for one record: existing windows from the latest start down, then the previous
   record's right window, the own left window, the own right window. (Kafka Streams calls this order
   an implementation detail; early records have another one, shown in `_SlidingUpdate.early`.)
@@ -162,8 +163,10 @@ class _SlidingUpdate:
         self._note_deletion = deletion_note(node, task)
         self._difference = node.windows.difference_ms
         self._sends_old = node.sends_old_values
-        # With emit="commit" the old value is the last emitted one: None for a new window.
+        # With emit="commit", and of exact changes, the old value is the last emitted one: None for
+        # a new window.
         self._is_held = node.emit == "commit"
+        self._is_exact = self._is_held or node.sends_exact_changes
         # Aggregates that can be changed in place must not be shared between windows, nor between
         # a row's old and new value.
         self._is_immutable = node.store.value.immutable
@@ -201,8 +204,12 @@ class _SlidingUpdate:
         if not has_left:
             if left is None or left.timestamp < at - difference:
                 left = self._initial(at)
-            elif self._is_held:
+            elif self._is_exact:
                 left = left._replace(old=None, time_before=None)
+            if self._is_exact and previous is not None and previous + 1 == at - difference:
+                # The window was updated just now, as the right window of the record before.
+                written = self._fetch(key, at - difference)
+                left = left._replace(old=None if written is None else written.value)
             self._update(record, at - difference, left)
         if not has_right and right is not None and right.timestamp > at:
             self._put_right(record, right)
@@ -284,7 +291,7 @@ class _SlidingUpdate:
 
     def _initial(self, timestamp: int) -> _BaseAggregate:
         aggregate = self._initializer()
-        if self._is_held or not self._sends_old:
+        if self._is_exact or not self._sends_old:
             return _BaseAggregate(aggregate, None, timestamp)
         return _BaseAggregate(
             aggregate, aggregate if self._is_immutable else self._initializer(), timestamp

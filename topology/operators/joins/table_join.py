@@ -145,6 +145,11 @@ class TableJoinMergeNode(TableNode):
         self.sends_old_values = True
         return True
 
+    def enable_exact_changes(self) -> None:
+        self.sends_exact_changes = True
+        self.left.this.enable_exact_changes()
+        self.left.other.enable_exact_changes()
+
     def getter_store_names(self) -> tuple[str, ...]:
         if self.store is not None:
             return (self.store.name,)

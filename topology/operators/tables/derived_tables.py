@@ -62,6 +62,11 @@ class DerivedNode(TableNode):
             self.sends_old_values = True
         return self.sends_old_values
 
+    def enable_exact_changes(self) -> None:
+        self.sends_exact_changes = True
+        if self.store is None:
+            self.parent.enable_exact_changes()
+
     def materialize(self) -> None:
         if self.store is None:
             self.parent.materialize()

@@ -17,7 +17,8 @@ Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
   tombstones.
 - old value: that of the key's LAST update. It can differ from the value forwarded before: a value
   that was replaced while waiting is subtracted downstream although it was never added. Joins, which
-  read the table, see the value from before the key entered the buffer.
+  read the table, see the value from before the key entered the buffer. A table of exact changes
+  sends that value, and the tombstone of a window that was forwarded before.
 - full (more than ``max_records`` keys or ``max_bytes`` estimated bytes): ``emit_early`` forwards
   the earliest rows, the one just put included; ``shut_down`` raises ProcessingError after due rows
   were forwarded: final results cannot be early.
@@ -76,6 +77,10 @@ class SuppressNode(TableNode):
     def enable_sending_old_values(self, *, force: bool) -> bool:
         self.sends_old_values = self.parent.enable_sending_old_values(force=force)
         return self.sends_old_values
+
+    def enable_exact_changes(self) -> None:
+        self.sends_exact_changes = True
+        self.parent.enable_exact_changes()
 
     def getter_store_names(self) -> tuple[str, ...]:
         return (self.store.name, *self.parent.getter_store_names())
@@ -172,12 +177,15 @@ class SuppressNode(TableNode):
         self, task: TaskContext, buffer: Any, forward: TableProcess
     ) -> Callable[[], None]:
         drops_tombstones = self.until == "window_closes"
-        sends_old = self.sends_old_values
+        sends_old, is_exact = self.sends_old_values, self.sends_exact_changes
+        prior = buffer.prior
         forward = late_edge(task, self.name, forward)
 
         def emit_first() -> None:
             key, new, old, timestamp, headers, *place = buffer.first()
-            if new is not None or not drops_tombstones:
+            if is_exact:  # the value from before the key waited is the one that was sent last
+                _, old = prior(key)
+            if new is not None or not drops_tombstones or (is_exact and old is not None):
                 current = task.topic, task.partition, task.offset
                 task.topic, task.partition, task.offset = place
                 forward(key, new, old if sends_old else None, timestamp, headers, True)

@@ -1,0 +1,122 @@
+"""Changes of windows and tables with both values, under the faults of any schedule.
+
+Which orders are late, and when a window is final, follows from their order in a partition, and that
+is certain. When a worker commits is not, so changes of ``emit="commit"`` differ between schedules.
+What is certain of all: the old value of a change is the new value of the change before it, and what
+is left at the end is what an undisturbed run leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from logstate.contracts.records import Change, Windowed
+from logstate.testing import TopologyTestDriver
+from logstate.testing.simulation.swarm import Swarm
+from logstate.testing.simulation.upstream import Input
+from logstate.topology import (
+    KTable,
+    Materialized,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    Topology,
+    until_time_limit,
+)
+from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation.oracles import Wrong, same
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.swarm import draw
+
+_KEPT = timedelta(seconds=1)
+_SESSIONS = SessionWindows(gap=timedelta(milliseconds=2), grace=timedelta(milliseconds=3))
+_SLIDING = SlidingWindows(difference=timedelta(milliseconds=4), grace=timedelta(milliseconds=20))
+_LIMIT = until_time_limit(timedelta(milliseconds=5))
+
+
+@cache
+def topology(*, in_memory: bool) -> Topology:
+    """The changes of sessions, of final sessions, of sliding windows, and of a slow table."""
+    builder = StreamsBuilder(in_memory_stores=in_memory, window_emit_interval=timedelta(0))
+    groups = builder.stream(flow.ORDERS, key=str, value=str).group_by_key()
+    visits = groups.windowed_by(_SESSIONS)
+    tables: dict[str, tuple[KTable[Any, int], str]] = {
+        "+": (visits.count(store=_store("visits")), "enriched"),
+        "~": (visits.count(store=_store("finals"), emit="close"), "enriched"),
+        "@": (groups.windowed_by(_SLIDING).count(store=_store("near"), emit="commit"), "windowed"),
+        "=": (groups.count(store="all").suppress(_LIMIT, name="slow"), "regions"),
+    }
+    for mark, (table, topic) in tables.items():
+        changes = table.to_change_stream().select_key(
+            lambda key, _, mark=mark: _shown(key, mark), key=str
+        )
+        changes.map_values(_text_of, value=str).to(topic)
+    return builder.build()
+
+
+def _store(name: str) -> Materialized:
+    return Materialized(name, retention=_KEPT)
+
+
+def _shown(key: Any, mark: str) -> str:
+    return f"{key.key}{mark}{key.start_ms}-{key.end_ms}" if isinstance(key, Windowed) else key
+
+
+def _text_of(change: Change[int]) -> str:
+    return f"{change.old} {change.new}"
+
+
+class Changes(Schedule):
+    """A schedule of this flow; exactly-once, because then each change is there once."""
+
+    @classmethod
+    def of(cls, seed: int) -> Changes:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="changes", guarantee="exactly_once"))
+
+    def __init__(self, swarm: Swarm) -> None:
+        # One partition in the order of its records; time 0 cannot be sent in a transaction.
+        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=18, prices=0)
+        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
+        super().__init__(swarm, inputs=later)
+        self.judge = self._judge
+
+    def _topology(self) -> Topology:
+        return topology(in_memory=self.swarm.in_memory)
+
+    def _judge(self) -> None:
+        for topic in flow.OUTPUTS:
+            rows: dict[str, str] = {}
+            for key, change in self.committed_records(topic):
+                old, new = change.split()
+                if rows.get(key, "None") != old:
+                    raise Wrong(f"{key} changes from {old} to {new}, and was {rows.get(key)}")
+                rows[key] = new
+                self.counters["compared_changes"] += 1
+            found = {key: value for key, value in rows.items() if value != "None"}
+            same(f"what is left of {topic}", found, self._undisturbed()[topic])
+
+    def _undisturbed(self) -> dict[str, dict[str, str]]:
+        """What is left by topic in a run without faults, each partition for itself."""
+        left: dict[str, dict[str, str]] = {topic: {} for topic in flow.OUTPUTS}
+        for partition in range(self.partitions):
+            orders = tuple(one for one in self.inputs if one.partition == partition)
+            for topic, rows in _left(orders).items():
+                left[topic] |= rows
+        return left
+
+
+@cache
+def _left(orders: tuple[Input, ...]) -> dict[str, dict[str, str]]:
+    with TopologyTestDriver(topology(in_memory=True)) as driver:
+        for one in orders:
+            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
+        found: dict[str, dict[str, str]] = {}
+        for topic in flow.OUTPUTS:
+            changes = driver.read(topic, key=str, value=str)
+            rows = {key: change.split()[1] for key, change in changes}
+            found[topic] = {key: value for key, value in rows.items() if value != "None"}
+        return found
