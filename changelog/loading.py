@@ -31,15 +31,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend
-from logstate.changelog.rows.expiring_rows import TIME_BYTES, ExpiringRows
-from logstate.changelog.rows.row_codec import (
-    EXPIRING_ROW,
-    PLAIN_ROW,
-    TIMESTAMPED_ROW,
-    RowFormat,
-)
+from logstate.changelog.rows.expiring_rows import ExpiringRows
+from logstate.changelog.rows.row_codec import PLAIN_ROW, RowFormat, timestamped_row
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.stored_meta import index_prefix
 from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.records import FetchedRecord
 from logstate.contracts.stores import StoreSpec
@@ -64,9 +58,8 @@ def row_maker(spec: StoreSpec) -> RowMaker | None:
     row_format = kind.row_format(spec)
     if row_format is PLAIN_ROW:
         return _rows_without_times
-    has_time_alone = row_format in (TIMESTAMPED_ROW, EXPIRING_ROW)
-    maker = _timestamped if has_time_alone else partial(_encoded, row_format)
-    return maker if spec.ttl_ms is None else partial(_indexed, maker)
+    has_time_alone = row_format.encode is timestamped_row
+    return _timestamped if has_time_alone else partial(_encoded, row_format)
 
 
 def _rows_without_times(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
@@ -95,16 +88,6 @@ def _encoded(row_format: RowFormat, records: Sequence[FetchedRecord], prefix: by
     }
 
 
-def _indexed(make_rows: RowMaker, records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:
-    """The rows, and the index of their times; entries of rows that are replaced are left in it."""
-    rows = make_rows(records, prefix)
-    index, start = index_prefix(prefix), len(prefix)
-    entries = {
-        index + row[:TIME_BYTES] + key[start:]: b"" for key, row in rows.items() if row is not None
-    }
-    return {**rows, **entries}
-
-
 class Load:
     """The replayed rows of one store that the backend does not hold yet."""
 
@@ -125,6 +108,7 @@ class Load:
             self._expiring.learn(
                 (r.key(), r.value(), r.timestamp()[1], r.headers()) for r in records
             )
+            rows = self._expiring.loaded(rows, self.rows, is_empty=self._is_first)
         self.data_bytes += sum(map(len, rows)) + sum(map(len, filter(None, rows.values())))
         self.rows.update(rows)
 

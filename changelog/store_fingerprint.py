@@ -75,8 +75,8 @@ _OFTEN_UNKNOWN: Final = ("advance_ms", "gap_ms")
 _TIMES: Final = ("retention_ms", "history_ms")
 _LAYOUTS: Final = ("segment_interval_ms", "keep_at_retention", "layout")
 _FIRST_LAYOUT: Final = 1
-#: rows begin with their times, and there is an index of these
-_LAYOUT_WITH_TIMES: Final = 2
+#: rows begin with an index time and their own time; in layout 2 with their own time alone
+_LAYOUT_WITH_TIMES: Final = 3
 #: what a fingerprint without these parts says
 _UNSAID: Final = {"layout": _FIRST_LAYOUT, "ttl_ms": None}
 

@@ -6,6 +6,8 @@ Layouts, all integers big-endian::
     timestamped               8 bytes timestamp | value
     session with headers      header block | value
     timestamped with headers  8 bytes timestamp | header block | value
+    with a TTL                8 bytes index time | 8 bytes time | value; a timestamped row has its
+                              timestamp as the time. See logstate.changelog.rows.expiring_rows
     header block              4 bytes count, then per header:
                               4 bytes length, name, 4 bytes length (-1 = null), value
 
@@ -17,7 +19,7 @@ A codec is bound once per store, and readers other than the store (queries) use 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
@@ -39,7 +41,7 @@ _NO_HEADERS = _COUNT.pack(0)
 class RowFormat(NamedTuple):
     """What a row holds in addition to its value; each kind of store has its formats."""
 
-    #: (value, timestamp, headers) -> row
+    #: (value, timestamp, headers) -> row; where rows expire, the index time is put before it later
     encode: Callable[[bytes, int, Headers], bytes]
     #: row -> value
     value_of: Callable[[bytes], bytes]
@@ -77,11 +79,9 @@ class RowCodec(NamedTuple):
 
 
 def format_of_rows(formats: RowFormats, spec: StoreSpec) -> RowFormat:
-    """The format of a store's rows among those of its kind; rows with a TTL begin with a time."""
+    """The format of a store's rows among those of its kind; those that expire have two times."""
     row_format = formats[spec.with_headers]
-    if spec.ttl_ms is None or row_format.has_timestamp:
-        return row_format
-    return EXPIRING_ROW
+    return row_format if spec.ttl_ms is None else EXPIRING_ROWS[row_format]
 
 
 def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
@@ -137,23 +137,28 @@ def _naming_the_store(decode_value: Deserializer[Any], store: str) -> Deserializ
     return decode
 
 
-def _timestamped_decoder(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _timestamped_decoder(
+    decode_value: Callable[[bytes], Any], time_at: int = 0
+) -> Callable[[bytes], Any]:
     unpack_timestamp = _TIMESTAMP.unpack_from
     # Half the time of calling the class: a named tuple's own constructor is a Python function.
-    new = tuple.__new__
+    new, value_at = tuple.__new__, time_at + 8
 
     def decode(row: bytes) -> Any:
-        return new(ValueAndTimestamp, (decode_value(row[8:]), unpack_timestamp(row)[0], None))
+        time = unpack_timestamp(row, time_at)[0]
+        return new(ValueAndTimestamp, (decode_value(row[value_at:]), time, None))
 
     return decode
 
 
-def _decoder_with_headers(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _decoder_with_headers(
+    decode_value: Callable[[bytes], Any], time_at: int = 0
+) -> Callable[[bytes], Any]:
     unpack_timestamp, new = _TIMESTAMP.unpack_from, tuple.__new__
 
     def decode(row: bytes) -> Any:
-        headers, start = decode_headers(row, 8)
-        fields = (decode_value(row[start:]), unpack_timestamp(row)[0], headers)
+        headers, start = decode_headers(row, time_at + 8)
+        fields = (decode_value(row[start:]), unpack_timestamp(row, time_at)[0], headers)
         return new(ValueAndTimestamp, fields)
 
     return decode
@@ -228,11 +233,26 @@ ROW_WITH_HEADERS: Final = RowFormat(
     _decoder_after_headers,
     has_headers=True,
 )
-#: of plain stores whose rows expire: the time is for the store, its users see the value alone
-EXPIRING_ROW: Final = RowFormat(
-    timestamped_row,
-    lambda row: row[8:],
-    lambda decode: lambda row: decode(row[8:]),
-)
+#: of stores whose rows expire; the times of plain rows are not shown to their users
+EXPIRING_ROWS: Final[Mapping[RowFormat, RowFormat]] = {
+    PLAIN_ROW: RowFormat(
+        timestamped_row,
+        lambda row: row[16:],
+        lambda decode: lambda row: decode(row[16:]),
+    ),
+    TIMESTAMPED_ROW: RowFormat(
+        timestamped_row,
+        lambda row: row[16:],
+        lambda decode: _timestamped_decoder(decode, 8),
+        has_timestamp=True,
+    ),
+    TIMESTAMPED_ROW_WITH_HEADERS: RowFormat(
+        _row_with_headers,
+        lambda row: row[decode_headers(row, 16)[1] :],
+        lambda decode: _decoder_with_headers(decode, 8),
+        has_timestamp=True,
+        has_headers=True,
+    ),
+}
 PLAIN_ROWS: Final[RowFormats] = PLAIN_ROW, PLAIN_ROW
 TIMESTAMPED_ROWS: Final[RowFormats] = TIMESTAMPED_ROW, TIMESTAMPED_ROW_WITH_HEADERS

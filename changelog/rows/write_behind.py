@@ -115,6 +115,14 @@ except Exception as error:
 )
 
 
+#: the same of rows with a TTL: one that has expired already is given to ``drop`` instead
+PUT_OF_LIVE_BY_KEY: Final = PUT_BY_KEY._replace(
+    place_is="""\
+if row is not None and row[0] is not None and row[1] + ttl_ms <= context.stream_time:
+            return drop(row)"""
+)
+
+
 @lru_cache(maxsize=1_000)
 def _put_function(
     text: PutText, condition: str, keep: str, names: tuple[str, ...], origin: str

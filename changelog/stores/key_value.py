@@ -173,40 +173,16 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         context: TaskContext,
         is_allowed: Callable[[], bool] | None = None,
         refuse: Callable[[], None] = lambda: None,
-    ) -> Callable[[K, V | None], None]:
-        encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
-        put_row, log, name = rows.put, writes.add, self.name
-        if self._ttl_ms is not None:
-            return self._bound_put_of_live(self._ttl_ms, is_allowed, refuse)
-
-        def put(key: K, value: V | None) -> None:
-            if is_allowed is not None and not is_allowed():
-                refuse()
-            try:
-                row_key = encode_key(key)
-            except Exception as error:  # noqa: BLE001  serdes raise anything
-                raise key_serialization_error(name, key, error) from error.__cause__
-            try:
-                row = None if value is None else encode_value(value)
-            except Exception as error:  # noqa: BLE001
-                raise value_serialization_error(name, error) from error.__cause__
-            put_row(row_key, row)
-            log(row_key, (row_key, row, context.timestamp, None))
-
-        return put
-
-    def _bound_put_of_live(
-        self,
-        ttl_ms: int,
-        is_allowed: Callable[[], bool] | None,
-        refuse: Callable[[], None],
     ) -> Callable[[K, V | None], Any]:
-        """Return a put that drops a row that has expired already, and then returns False."""
         encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
-        put_row, log, name = self._rows.put, self._writes.add, self.name
-        context, drop = self._context, self._context.store_dropper(self.name)
+        put_row: Callable[[bytes, Any], None] = rows.put
+        log, name, ttl_ms = writes.add, self.name, self._ttl_ms
+        drop = None if ttl_ms is None else context.store_dropper(name)
+        if isinstance(rows, ExpiringRows):
+            put_row = rows.waiting.__setitem__
 
         def put(key: K, value: V | None) -> bool | None:
+            """Return False for a row that is dropped, because it has expired already."""
             if is_allowed is not None and not is_allowed():
                 refuse()
             try:
@@ -217,15 +193,15 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
                 row = None if value is None else encode_value(value)
             except Exception as error:  # noqa: BLE001
                 raise value_serialization_error(name, error) from error.__cause__
-            timestamp = context.timestamp
-            if row is None:
-                put_row(row_key, None)
-            elif timestamp + ttl_ms > context.stream_time:
-                put_row(row_key, pack_time(timestamp) + row)
+            fields = row_key, row, context.timestamp, None
+            if ttl_ms is None or drop is None:
+                put_row(row_key, row)
+            elif row is None or context.timestamp + ttl_ms > context.stream_time:
+                put_row(row_key, fields)
             else:
-                drop(context.stream_time - timestamp - ttl_ms)
+                drop(context.stream_time - context.timestamp - ttl_ms)
                 return False
-            log(row_key, (row_key, row, timestamp, None))
+            log(row_key, fields)
             return None
 
         return put

@@ -22,7 +22,7 @@ from logstate.changelog.rows.row_codec import TIMESTAMPED_ROWS
 from logstate.changelog.rows.row_writer import row_encoder
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.serialization_errors import key_serialization_error
-from logstate.changelog.rows.write_behind import WriteBehind
+from logstate.changelog.rows.write_behind import PUT_OF_LIVE_BY_KEY, WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.key_value import KEY_VALUE, TaskKeyValueStore
 from logstate.contracts.processing import TaskContext
@@ -52,7 +52,7 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         if self._behind is None:
             self.get_row = self.get
         if spec.ttl_ms is not None:
-            self._hide_expired(spec.ttl_ms)
+            self._hide_expired()
 
     def checked(
         self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
@@ -99,20 +99,25 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
             log(row_key, (row_key, data, timestamp, headers))
 
         if not can_keep(spec.key, spec.value):
-            return direct
+            return direct if spec.ttl_ms is None else self._put_of_live(direct, spec.ttl_ms)
         behind = self._behind = WriteBehind(
             spec, self.codec, writes, rows.put_rows, waits_as_bytes=True
         )
         rows.mirror(behind)
         self.get, self.get_row = behind.bound_reads(self.get)
         refused = partial(key_serialization_error, name)
-        return behind.bound_put(direct, encode_key=encode_key, key_serialization_error=refused)
+        names: dict[str, Any] = {"encode_key": encode_key, "key_serialization_error": refused}
+        if spec.ttl_ms is None:
+            return behind.bound_put(direct, **names)
+        drop = self._bound_drop(spec.ttl_ms)
+        return behind.bound_put(
+            direct, PUT_OF_LIVE_BY_KEY, **names, ttl_ms=spec.ttl_ms, context=context, drop=drop
+        )
 
-    def _hide_expired(self, ttl_ms: int) -> None:
-        """Neither return nor take rows that have expired."""
+    def _hide_expired(self) -> None:
+        """Return no rows kept as objects that have expired; others are hidden already."""
         if self._behind is not None:
             self.get, self.get_row = map(self._only_live, (self.get, self.get_row))
-        self.put = self._put_of_live(self.put, ttl_ms)
 
     def _only_live(self, read: Callable[[K], Any]) -> Callable[[K], Any]:
         """Return the read of rows kept as objects, without those that have expired."""
@@ -129,15 +134,24 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         self, put_row: Callable[[K, Any], None], ttl_ms: int
     ) -> Callable[[K, Any], Any]:
         """Return a put that drops a row that has expired already, and then returns False."""
-        context, drop = self._context, self._context.store_dropper(self.name)
+        context, drop = self._context, self._bound_drop(ttl_ms)
 
         def put(key: K, row: Any) -> bool | None:
             if row is None or row[0] is None or row[1] + ttl_ms > context.stream_time:
                 return put_row(key, row)  # type: ignore[func-returns-value]
-            drop(context.stream_time - row[1] - ttl_ms)
-            return False
+            return drop(row)
 
         return put
+
+    def _bound_drop(self, ttl_ms: int) -> Callable[[Any], bool]:
+        """Return a function that counts a row as expired, and returns False."""
+        context, count = self._context, self._context.store_dropper(self.name)
+
+        def drop(row: Any) -> bool:
+            count(context.stream_time - row[1] - ttl_ms)
+            return False
+
+        return drop
 
 
 TIMESTAMPED_KEY_VALUE: Final = replace(

@@ -88,19 +88,23 @@ def instructions(code: str, emit: str) -> float:
 
 
 def _count(code: str, emit: str, records: int) -> int:
+    return counted("tests.performance.instructions", code, "--emit", emit, "--inside", str(records))
+
+
+def counted(module: str, *arguments: str) -> int:
+    """Return the instructions of a Python module that is run with these arguments."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-    inside = [sys.executable, "-m", "tests.performance.instructions", code, "--emit", emit]
     answer = subprocess.run(
-        [*command, *inside, "--inside", str(records)],
+        [*command, sys.executable, "-m", module, *arguments],
         env={**os.environ, "PYTHONHASHSEED": "0"},
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
         check=True,
     )
-    counted = _COUNTED.search(answer.stderr)
-    assert counted is not None, answer.stderr
-    return int(counted[1].replace(",", ""))
+    found = _COUNTED.search(answer.stderr)
+    assert found is not None, answer.stderr
+    return int(found[1].replace(",", ""))
 
 
 def main() -> None:

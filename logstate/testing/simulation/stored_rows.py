@@ -18,9 +18,11 @@ def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, byte
     """Return the rows that only depend on the consumed records and their order.
 
     Left out: rows that a kind of store has for its own use, rows of windows that are older than the
-    retention, which may be deleted at any time, and the sequences of an LRU store, of which only
-    the order matters.
+    retention, which may be deleted at any time, the sequences of an LRU store, of which only the
+    order matters, and where rows with a TTL are in the index.
     """
+    if spec.ttl_ms is not None:
+        return {key: row[8:] for key, row in rows.items()}
     if spec.capacity is not None:
         return in_order_of_use(rows)
     if spec.retention_ms is not None and rows:

@@ -280,6 +280,8 @@ class Oracles:
                 for key, value in directory.rows.scan(prefix, prefix + b"\xff" * 40)
             }
             self._count(f"directory_rows_of_{spec.kind}", rows)
+            if spec.ttl_ms is not None:
+                _check_index(f"{where}: {spec.name!r} in {task_id}", rows, directory, prefix[1:])
             found = comparable(spec, rows)
             if self._schedule.keeps_expired:
                 found = self._kept(spec, task_id, found, {})
@@ -400,3 +402,14 @@ class _Absent:
 
 
 _ABSENT = _Absent()
+
+
+def _check_index(
+    where: str, rows: Mapping[bytes, bytes], directory: Directory, number: bytes
+) -> None:
+    """Each row with a TTL has one entry in the index, at its time or before."""
+    prefix = b"\x02" + number
+    entries = [key[len(prefix) :] for key, _ in directory.rows.scan(prefix, prefix + b"\xff" * 40)]
+    same(f"{where}: index", entries, sorted(row[:8] + key for key, row in rows.items()))
+    late = [key for key, row in rows.items() if row[:8] > row[8:16]]
+    same(f"{where}: rows whose entry is due after them", late, [])

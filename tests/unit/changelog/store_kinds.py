@@ -227,6 +227,10 @@ def _without_version(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
     return [(key, row) for key, row in rows if key != b"v"]
 
 
+def _without_index_times(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
+    return [(key, row[8:]) for key, row in rows]
+
+
 def _subscribe(store: Any, one: Input, context: BenchContext) -> None:
     instruction = Instruction.SUBSCRIBE_AND_ANSWER
     subscription = Subscription(None, instruction, str(one.value), one.choice)
@@ -256,7 +260,11 @@ def _of_keys() -> Iterator[KindUnderTest]:
         spec=spec_of("timestamped_key_value", with_headers=True),
     )
     expiring = KindUnderTest(
-        "key-value with a TTL", spec_of("key_value", ttl_ms=RETENTION_MS), _put_at, entries_of
+        "key-value with a TTL",
+        spec_of("key_value", ttl_ms=RETENTION_MS),
+        _put_at,
+        entries_of,
+        _without_index_times,
     )
     yield expiring
     yield replace(
@@ -264,7 +272,7 @@ def _of_keys() -> Iterator[KindUnderTest]:
         name="key-value with a TTL in memory",
         spec=replace(expiring.spec, in_memory=True),
     )
-    rows = replace(rows, process=_put_row_at)
+    rows = replace(rows, process=_put_row_at, rows=_without_index_times)
     for is_with_headers in (False, True):
         options = {"with_headers": is_with_headers, "ttl_ms": RETENTION_MS}
         spec = spec_of("timestamped_key_value", **options)

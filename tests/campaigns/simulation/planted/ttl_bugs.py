@@ -24,10 +24,34 @@ def restored_rows_have_the_time_of_the_restore(patch: Patch) -> None:
 
 
 @scenario_bug(Schedules.of)
-def a_row_that_is_written_again_is_not_in_the_index(patch: Patch) -> None:
-    """Only the first write of a row is noted in the index: its last one never expires."""
-    old = "if row is not None:"
-    edit(patch, ExpiringRows, "_update_index", old, "if row is not None and old is None:")
+def a_row_that_was_written_again_loses_its_entry(patch: Patch) -> None:
+    """An entry that is due is dropped where its row was written again: the row never expires."""
+    edit(
+        patch, ExpiringRows, "_has_expired",
+        "self._move_entry(entry, row)", "self.index.put(entry, None)",
+    )  # fmt: skip
+
+
+@scenario_bug(Schedules.of)
+def a_row_that_has_an_earlier_time_keeps_its_entry(patch: Patch) -> None:
+    """A late write leaves the entry where it is: the row is deleted too late."""
+    old = "(index_time := old[:TIME_BYTES]) <= value"
+    edit(patch, ExpiringRows, "put_rows", old, "(index_time := old[:TIME_BYTES])")
+
+
+@scenario_bug(Schedules.of)
+def a_replay_leaves_the_entries_of_deleted_rows(patch: Patch) -> None:
+    """A replayed tombstone deletes the row and not its entry: the index of a standby grows."""
+    old = "if old is not None:\n        self.index.put(old[:TIME_BYTES] + key, None)"
+    edit(patch, ExpiringRows, "_indexed", old, "pass")
+    edit(patch, ExpiringRows, "loaded", "found[index + index_time + key] = None", "pass")
+
+
+@scenario_bug(Schedules.of)
+def a_record_that_is_skipped_leaves_its_entries(patch: Patch) -> None:
+    """The rows of a record are rolled back, and the index is not."""
+    old = "self.index.end_journal(rollback=rollback)"
+    edit(patch, ExpiringRows, "end_journal", old, "self.index.end_journal(rollback=False)")
 
 
 @scenario_bug(Schedules.of)

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 
-from logstate.changelog.backend.backend import StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.rows import expiring_rows
@@ -26,7 +25,6 @@ from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
 from tests.examples_tried import at_most
-from tests.unit.changelog.counting_backend import CountingBackend
 from tests.unit.changelog.kind_under_test import entries_of, spec_of
 from tests.unit.changelog.store_bench import MEDIA, BenchContext, StoreBench, open_state
 from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
@@ -195,43 +193,6 @@ def test_a_late_write_leaves_a_row_that_is_newer() -> None:
     bench.close()
 
 
-@pytest.mark.parametrize("medium", MEDIA)
-def test_a_row_that_is_put_again_and_again_has_one_entry_in_the_index(
-    medium: str, tmp_path: Path
-) -> None:
-    bench = StoreBench(PLAIN, None if medium == "memory" else tmp_path / "db")
-    for time in range(20):
-        put(bench, "a", time, time)
-        if time % 3 == 0:
-            put(bench, "b", None if time % 2 else 1, time)
-        bench.commit(applies=time % 4 == 0)
-    rows = bench.rows()
-    assert sorted(entries(bench)) == sorted(row[:8] + key for key, row in rows)
-    bench.close()
-
-
-def test_the_work_of_a_commit_does_not_depend_on_the_number_of_rows() -> None:
-    costs = []
-    for rows in (100, 2_000):
-        backends: list[CountingBackend] = []
-
-        def counted(backend: StoreBackend, kept: list[CountingBackend] = backends) -> StoreBackend:
-            kept.append(CountingBackend(backend))
-            return kept[-1]
-
-        bench = StoreBench(PLAIN, watch=counted)
-        for number in range(rows):
-            put(bench, f"key-{number}", 1, 1_000 + number % 50)
-        put(bench, "old", 1, 990)
-        bench.commit()
-        before = backends[0].work
-        put(bench, "new", 1, 990 + TTL_MS)
-        bench.commit()
-        costs.append(backends[0].work - before)
-        bench.close()
-    assert costs[0] == costs[1]
-
-
 def test_a_commit_deletes_a_limited_number_and_says_that_there_are_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -268,7 +229,7 @@ def left(spec: StoreSpec, backend: MemoryBackend) -> StoreBench:
     return bench
 
 
-class _Disk(MemoryBackend):
+class KeptRows(MemoryBackend):
     """Rows that survive their state."""
 
     def close(self) -> None:
@@ -283,7 +244,7 @@ WITHOUT = [replace(spec, ttl_ms=None) for spec in (PLAIN, TABLE)]
 def test_a_ttl_is_switched_on_and_off_for_a_store_with_rows(
     before: StoreSpec, is_switched_on: bool
 ) -> None:
-    disk, after = _Disk(), replace(before, ttl_ms=TTL_MS)
+    disk, after = KeptRows(), replace(before, ttl_ms=TTL_MS)
     if not is_switched_on:
         before, after = after, before
     old = left(before, disk)
@@ -307,7 +268,7 @@ def test_a_ttl_is_switched_on_and_off_for_a_store_with_rows(
 def test_another_ttl_uses_the_local_rows_as_they_are(
     spec: StoreSpec, ttl_ms: int, shown: list[str]
 ) -> None:
-    disk = _Disk()
+    disk = KeptRows()
     old = left(spec, disk)
     bench = StoreBench(replace(spec, ttl_ms=ttl_ms), watch=lambda _: disk)
     assert bench.state.positions == {"store": 2}
@@ -332,29 +293,10 @@ def test_the_fingerprint_of_a_store_without_a_ttl_does_not_mention_it() -> None:
 
 
 def test_a_ttl_is_refused_for_rows_without_times_that_exist_nowhere_else() -> None:
-    disk = _Disk()
+    disk = KeptRows()
     left(spec_of("key_value", is_logged=False), disk)
     with pytest.raises(UpgradeError, match="ttl"):
         StoreBench(spec_of("key_value", is_logged=False, ttl_ms=TTL_MS), watch=lambda _: disk)
-
-
-def test_a_large_replay_makes_the_index_again(tmp_path: Path) -> None:
-    spec = PLAIN
-    state = TaskState(
-        [spec], cast(TaskContext, BenchContext()), backend=RocksBackend(tmp_path / "db")
-    )
-    records = [
-        StoredRecord("log", 0, at, b"key-%d" % (at % 30_000), b"1", 100 + at, None)
-        for at in range(40_000)
-    ]
-    assert state.load("store", records, len(records))
-    state.apply(1)
-    state.restored()
-    state.expiry.delete(40_000)
-    changes = state.freeze()
-    assert len(changes.writes["store"]) == 1_000
-    assert changes.writes["store"][0][:3] == (b"key-10000", None, 40_000)
-    state.close()
 
 
 def test_rows_without_a_changelog_expire_in_the_commit_that_prepares_them(tmp_path: Path) -> None:
