@@ -21,7 +21,7 @@ counts orders per key until a timer, which others extend, deletes the count; ``l
 the late records of windows, of sessions, of a join and of a table with a history; ``collections``
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
 ``counts`` has count windows and batches; ``distinct`` has distinct records; ``expiry`` has stores
-with a TTL.
+with a TTL; ``indexes`` has stores with secondary indexes.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from tests.campaigns.simulation.collected_orders import collect
 from tests.campaigns.simulation.counted_orders import count_orders
 from tests.campaigns.simulation.distinct_orders import keep_distinct
 from tests.campaigns.simulation.expiring_orders import expire
+from tests.campaigns.simulation.indexed_orders import find_alike
 
 #: a few keys are asked for again and again
 partition_of = cache(logstate.contracts.partitioner.partition_of)
@@ -215,6 +216,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "timers": _timers_variant,
             "collections": collect,
             "expiry": expire,
+            "indexes": find_alike,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
             "aggregates": aggregate,
             "counts": count_orders,

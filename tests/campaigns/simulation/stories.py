@@ -22,6 +22,7 @@ from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_windows import IdleWindows
+from tests.campaigns.simulation.indexes import Indexes
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
@@ -65,6 +66,7 @@ STORIES = {
     "foreign_keys": Story(ForeignKeys.of),
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
+    "indexes": Story(Indexes.of),
     "idle_windows": Story(IdleWindows.of),
     "large_cuts": Story(LargeCuts.of),
     "late_streams": Story(LateStreams.of),
