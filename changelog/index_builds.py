@@ -53,7 +53,7 @@ def changed_indexes(
 class _Build(NamedTuple):
     """An index that is being built."""
 
-    index: str
+    name: str
     rows: IndexedRows
     writes: IndexWrites
 
@@ -88,7 +88,7 @@ class IndexBuilds:
             return False
         build = self._waiting[0]
         prefix, entries = build.rows.prefix, build.rows.entries.prefix
-        key = entries + progress_key(build.index)
+        key = entries + progress_key(build.name)
         reached = self._backend.get(key)
         if reached is None:  # its store was emptied
             del self._waiting[0]
@@ -97,7 +97,7 @@ class IndexBuilds:
         rows = [(one[len(prefix) :], row) for one, row in islice(stored, rows_max)]
         is_last = len(rows) < rows_max
         progress = None if is_last else rows[-1][0] + b"\x00"
-        self._backend.write({**build.writes.entries_of(build.index, rows), key: progress})
+        self._backend.write({**build.writes.entries_of(build.name, rows), key: progress})
         if is_last:
             del self._waiting[0]
         return is_last

@@ -94,7 +94,11 @@ class KeyValueReads(Generic[K, V]):
         return self._rows_of(self._indexes.keys_of(index, value))
 
     def by_range(
-        self, index: str, lower: Any = None, upper: Any = None, *, reverse: bool = False
+        self,
+        index: str,
+        lower: Any = None,
+        upper: Any = None,
+        reverse: bool = False,
     ) -> Iterator[tuple[K, V]]:
         """Rows from one indexed value to another, inclusive, None = open, by these values.
 

@@ -17,6 +17,12 @@ from logstate.contracts.record_parts import shown
 from logstate.contracts.serde import Serde
 
 
+class IndexedBytes(bytes):
+    """The bytes of an indexed value, or of its first parts, as another instance has sent them."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class IndexSpec:
     """An index of a store.
@@ -40,6 +46,8 @@ class IndexSpec:
 
         Raises SerdeError or TypeError for a value of another type.
         """
+        if type(value) is IndexedBytes:
+            return bytes(value)
         if isinstance(value, tuple):
             first_parts = self.serde.prefix_bytes(value)
             if first_parts is not None:
