@@ -49,11 +49,11 @@ _pack_timestamp = struct.Struct(">q").pack
 def row_maker(spec: StoreSpec) -> RowMaker | None:
     """Return how records become rows if nothing else is needed; None for all other stores.
 
-    Those are stores that learn from a replay (clocks, bounds, buffers), and those whose changelog
-    is a topic of somebody else, with records that were skipped.
+    Those are stores that learn from a replay (clocks, bounds, buffers), those with indexes, and
+    those whose changelog is a topic of somebody else, with records that were skipped.
     """
     kind = kind_of(spec)
-    if spec.source_topic is not None or not kind.are_rows_records:
+    if spec.source_topic is not None or spec.indexes or not kind.are_rows_records:
         return None
     row_format = kind.row_format(spec)
     if row_format is PLAIN_ROW:

@@ -2,7 +2,8 @@
 
 The directory carries the fingerprint of each store, as the manifest does. Where the two differ in a
 way that local rows do not survive, the rows are dropped and come back from the changelog; rows that
-have no changelog are never dropped.
+have no changelog are never dropped. Indexes that changed are dropped, and built again from the rows
+(:mod:`logstate.changelog.index_builds`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Sequence
 import msgspec
 
 from logstate.changelog.backend.backend import KeyRange, StoreBackend
+from logstate.changelog.index_builds import changed_indexes
 from logstate.changelog.store_fingerprint import (
     fingerprint,
     fingerprint_before_any,
     keeps_local_rows,
     store_changes,
 )
-from logstate.changelog.stored_meta import StoredMeta, ranges_of
+from logstate.changelog.stored_meta import StoredMeta, prefix_of, ranges_of, secondary_prefix
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.stores import StoreSpec
 
@@ -34,6 +36,7 @@ def discard_incompatible_rows(
     Raises UpgradeError for such rows that exist nowhere else; nothing was dropped then.
     """
     incompatible: list[KeyRange] = []
+    progress: dict[bytes, bytes | None] = {}
     for spec in specs:
         declared = msgspec.json.encode(fingerprint(spec), order="deterministic")
         stored = meta.fingerprints.get(spec.name)
@@ -44,9 +47,15 @@ def discard_incompatible_rows(
             kept = (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets, meta.begins)
             for known in kept:
                 known.pop(spec.name, None)
+        elif stored is not None and stored != declared and not spec.in_memory:
+            prefix = secondary_prefix(prefix_of(meta.number_of(spec.name)))
+            before = msgspec.json.decode(stored).get("indexes", {})
+            changes, changed = changed_indexes(spec, before, prefix)
+            progress |= changes
+            incompatible += changed
         meta.fingerprints[spec.name] = declared
-    if incompatible:
-        backend.write(meta.row(), incompatible)
+    if incompatible or progress:
+        backend.write({**meta.row(), **progress}, incompatible)
 
 
 def _is_compatible(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:

@@ -48,6 +48,10 @@ _TTL = (
     "It counts from the time of each row, that of its last write: rows that have expired by it are"
     " deleted, and what was deleted does not come back"
 )
+_INDEXES = (
+    "Local rows stay. An index that is new or has another type is built from them in the"
+    " background; until then by() and by_range() refuse it"
+)
 
 #: for the parts that are not serdes: the verdict about any change, and its effect
 _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
@@ -69,6 +73,7 @@ _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
     "grace_ms": (Verdict.COMPATIBLE, _LIMIT),
     "capacity": (Verdict.COMPATIBLE, _LIMIT),
     "ttl_ms": (Verdict.COMPATIBLE, _TTL),
+    "indexes": (Verdict.COMPATIBLE, _INDEXES),
 }
 #: None stands for windows of the user's own, and for processors: nothing is known of these
 _OFTEN_UNKNOWN: Final = ("advance_ms", "gap_ms")
@@ -78,7 +83,7 @@ _FIRST_LAYOUT: Final = 1
 #: rows begin with an index time and their own time; in layout 2 with their own time alone
 _LAYOUT_WITH_TIMES: Final = 3
 #: what a fingerprint without these parts says
-_UNSAID: Final = {"layout": _FIRST_LAYOUT, "ttl_ms": None}
+_UNSAID: Final = {"layout": _FIRST_LAYOUT, "ttl_ms": None, "indexes": None}
 
 
 def fingerprint(spec: StoreSpec) -> dict[str, Any]:
@@ -86,6 +91,7 @@ def fingerprint(spec: StoreSpec) -> dict[str, Any]:
     kind = kind_of(spec)
     element = {} if spec.element is None else {"element": spec.element_format}
     ttl = {} if spec.ttl_ms is None else {"ttl_ms": spec.ttl_ms}
+    described = {one.name: one.describe() for one in spec.indexes}
     return {
         "kind": spec.kind,
         "row_format": ROW_FORMAT,
@@ -101,6 +107,7 @@ def fingerprint(spec: StoreSpec) -> dict[str, Any]:
         "grace_ms": spec.grace_ms,
         "capacity": spec.capacity,
         **ttl,
+        **({"indexes": described} if described else {}),
         "retain_duplicates": spec.retain_duplicates,
         "with_headers": spec.with_headers,
         "logs_headers": spec.logs_headers,

@@ -13,6 +13,7 @@ from logstate.changelog.backend.backend import KeyRange, StoreBackend, end_of_pr
 META_KEY = b"\x00meta"
 _STORES = b"\x01"
 _INDEXES = b"\x02"
+_SECONDARY = b"\x03"
 
 
 def prefix_of(number: int) -> bytes:
@@ -25,10 +26,16 @@ def index_prefix(prefix: bytes) -> bytes:
     return _INDEXES + prefix[1:]
 
 
+def secondary_prefix(prefix: bytes) -> bytes:
+    """Return the prefix of the secondary indexes of a store, of the prefix of its rows."""
+    return _SECONDARY + prefix[1:]
+
+
 def ranges_of(number: int) -> list[KeyRange]:
     """Return the ranges of everything that is stored for a store."""
     rows = prefix_of(number)
-    return [(prefix, end_of_prefix(prefix)) for prefix in (rows, index_prefix(rows))]
+    prefixes = (rows, index_prefix(rows), secondary_prefix(rows))
+    return [(prefix, end_of_prefix(prefix)) for prefix in prefixes]
 
 
 class StoredMeta(msgspec.Struct):

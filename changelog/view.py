@@ -78,8 +78,16 @@ def close_leases(leases: Iterable[SnapshotLease], wait_s: float = LEASE_WAIT_S) 
 class CommittedRows:
     """The committed rows of one store, to be read and nothing else."""
 
-    def __init__(self, prefix: bytes, layers: Iterable[Layer], lease: SnapshotLease) -> None:
+    def __init__(
+        self,
+        prefix: bytes,
+        layers: Iterable[Layer],
+        lease: SnapshotLease,
+        entries: CommittedRows | None = None,
+    ) -> None:
+        """``entries``: of the store's indexes, of the same commit."""
         self.prefix = prefix
+        self.entries = entries
         self._end = end_of_prefix(prefix)
         self._layers = tuple(layers)
         #: None: not read yet

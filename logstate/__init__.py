@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from logstate.topology import ValueTransformer as ValueTransformer
     from logstate.topology import Windows as Windows
     from logstate.topology import counter_store as counter_store
+    from logstate.topology import index as index
     from logstate.topology import key_value_store as key_value_store
     from logstate.topology import list_store as list_store
     from logstate.topology import lru_store as lru_store
@@ -164,7 +165,7 @@ _PUBLIC = {
         " TopN CountWindows GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable"
         " KStream KTable KeyTimers Materialized Processor ProcessorContext SessionWindows"
         " SlidingWindows StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer"
-        " Windows counter_store key_value_store list_store lru_store map_store session_store"
+        " Windows counter_store index key_value_store list_store lru_store map_store session_store"
         " set_store"
         " timer_store timestamped_key_value_store until_time_limit until_window_closes"
         " versioned_store window_store"

@@ -6,6 +6,7 @@ clicks.group_by_key().count(store="clicks-per-user")
 topology = builder.build()
 """
 
+from logstate.topology.declaring.indexes import index
 from logstate.topology.declaring.windows import (
     CountWindows,
     HoppingWindows,
@@ -115,6 +116,7 @@ __all__ = [
     "WindowedCogroupedKStream",
     "Windows",
     "counter_store",
+    "index",
     "key_value_store",
     "list_store",
     "lru_store",

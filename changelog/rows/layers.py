@@ -42,13 +42,15 @@ def data_bytes(rows: Mapping[bytes, bytes | None]) -> int:
 class Layer:
     """The writes of one commit: rows (None = deleted), then deleted ranges."""
 
-    __slots__ = ("_data_bytes", "index", "is_replayed", "ranges", "rows", "runs")
+    __slots__ = ("_data_bytes", "entries", "index", "is_replayed", "ranges", "rows", "runs")
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes | None] = {}
         self.ranges: list[KeyRange] = []
         #: changes of the index of the rows' times, where rows expire one by one
         self.index: Layer | None = None
+        #: changes of the secondary indexes, where the store has any
+        self.entries: Layer | None = None
         #: of the layers up to this one, where it is the last one that a reader saw
         self.runs: tuple[Run, ...] | None = None
         #: read from a changelog: the task may never ask for these rows
@@ -58,7 +60,8 @@ class Layer:
     @property
     def is_empty(self) -> bool:
         """True where nothing was written."""
-        return not self.rows and not self.ranges and (self.index is None or self.index.is_empty)
+        parts = self.index, self.entries
+        return not self.rows and not self.ranges and all(not one or one.is_empty for one in parts)
 
     def data_bytes(self) -> int:
         """Keys and values together; of a frozen layer, so it is counted once."""

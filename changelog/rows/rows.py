@@ -219,6 +219,15 @@ class Rows:
         self._current.rows.update(rows)
         self._overlay.put_all(rows)
 
+    def peek(self, key: bytes) -> bytes | None:
+        """The row; it does not enter the cache, because no user has asked for it."""
+        value = self._overlay.get(key, _ABSENT)
+        if value is _ABSENT:
+            value = self._cache.get(key, _ABSENT)
+            if value is _ABSENT:
+                value = self._backend.get(self.prefix + key)
+        return value
+
     def _exists(self, key: bytes) -> bool:
         """Whether there is a row; it does not enter the cache, because nothing asked for it."""
         value = self._overlay.get(key, _ABSENT)

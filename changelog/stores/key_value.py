@@ -7,7 +7,7 @@ Streams does. :class:`KeyValueReads` is the read side over any rows, the task's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from logstate.changelog.rows.expiring_rows import (
     StreamTime,
     pack_time,
 )
+from logstate.changelog.rows.indexed_rows import IndexedRows, IndexReads, IndexWrites
 from logstate.changelog.rows.row_codec import (
     PLAIN_ROWS,
     RowCodec,
@@ -46,9 +47,12 @@ class KeyValueReads(Generic[K, V]):
     #: the row of a key, or None
     get: Callable[[K], V | None]
 
-    def __init__(self, codec: RowCodec, rows: ReadableRows) -> None:
+    def __init__(
+        self, codec: RowCodec, rows: ReadableRows, indexes: IndexReads | None = None
+    ) -> None:
         self.codec = codec
         self._reads = rows
+        self._indexes = indexes or IndexReads(codec.store, (), None)
         self.get = _bound_get(codec, rows)
 
     def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V]]:
@@ -81,6 +85,31 @@ class KeyValueReads(Generic[K, V]):
         upper = end_of_prefix(raw) if raw.strip(b"\xff") else None
         return self._decoded(self._reads.scan(raw, upper))
 
+    def by(self, index: str, value: Any) -> Iterator[tuple[K, V]]:
+        """Rows with an indexed value, in key byte order. Of a tuple, the first parts may be given.
+
+        Raises StoreArgumentError for an index that the store does not have and for a value of
+        another type, StoreUnavailableError while the index is being built.
+        """
+        return self._rows_of(self._indexes.keys_of(index, value))
+
+    def by_range(
+        self,
+        index: str,
+        lower: Any = None,
+        upper: Any = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[K, V]]:
+        """Rows from one indexed value to another, inclusive, None = open, by these values.
+
+        Rows with the same value are in key byte order. Raises as :meth:`by`.
+        """
+        return self._rows_of(self._indexes.keys_between(index, lower, upper, reverse=reverse))
+
+    def _rows_of(self, keys: Iterator[bytes]) -> Iterator[tuple[K, V]]:
+        get = self._reads.get
+        return self._decoded((key, row) for key in keys if (row := get(key)) is not None)
+
     def approximate_num_entries(self) -> int:
         """The number of rows. It is exact, and costs a scan."""
         return sum(1 for _ in self._reads.scan())
@@ -112,11 +141,16 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
     ) -> None:
         row_format = format_of_rows(self.row_formats, spec)
         codec = row_codec(spec, serde_topic(spec, context), row_format)
-        super().__init__(codec, live_rows(spec, rows, context))
+        super().__init__(codec, live_rows(spec, rows, context), index_reads(spec, rows))
         self.name = spec.name
         self._ttl_ms = spec.ttl_ms
         self._rows, self._writes, self._context = rows, writes, context
         self.put = self._bound_put(rows, writes, context)
+        #: what keeps the indexes, where there are any
+        self.index_writes: IndexWrites | None = None
+        if isinstance(rows, IndexedRows):
+            self.index_writes = IndexWrites(spec, codec, rows)
+            self._put_with_indexes(self.index_writes)
 
     def checked(
         self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
@@ -125,6 +159,8 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
 
         Those that are called most: the check is a part of them, which saves a frame per call.
         """
+        if self.index_writes is not None:
+            return {}  # the put with the checks would not write to the indexes
         put = self._bound_put(
             self._rows, self._writes, self._context, is_allowed, partial(refuse, "put")
         )
@@ -152,15 +188,27 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         if self._ttl_ms is None:
-            self._rows.put_rows({key: value for key, value, _, _ in records})
+            self._put_replayed({key: value for key, value, _, _ in records})
             return
-        self._rows.put_rows(
+        self._put_replayed(
             {
                 key: None if value is None else pack_time(timestamp or 0) + value
                 for key, value, timestamp, _ in records
             }
         )
         self._learn_time(records)
+
+    def _put_replayed(self, rows: Mapping[bytes, bytes | None]) -> None:
+        if self.index_writes is not None:
+            self.index_writes.replay(self._rows, rows)
+        self._rows.put_rows(rows)
+
+    def _put_with_indexes(self, indexes: IndexWrites) -> None:
+        self.put = indexes.put_of(self.get, self.put, has_times=False)
+
+    def _rows_of(self, keys: Iterator[bytes]) -> Iterator[tuple[K, V]]:
+        """Read the rows at once: writes that follow the call must not be in the result."""
+        return iter(list(super()._rows_of(keys)))
 
     def _learn_time(self, records: Sequence[LoggedFields]) -> None:
         if isinstance(self._rows, ExpiringRows):
@@ -212,11 +260,21 @@ def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> Readabl
     return rows if spec.ttl_ms is None else LiveRows(rows, spec.ttl_ms, clock)
 
 
+def index_reads(spec: StoreSpec, rows: Any) -> IndexReads:
+    """The reads of a store's indexes; ``rows`` are those of a task, or of a query."""
+    if not spec.indexes:
+        return IndexReads(spec.name, (), None)
+    if isinstance(rows, IndexedRows):
+        return IndexReads(spec.name, spec.indexes, rows.entries, rows.prepare)
+    return IndexReads(spec.name, spec.indexes, rows.entries)
+
+
 def key_value_reader(
     spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
 ) -> KeyValueReads[Any, Any]:
     """The reads of a query, at the stream time of its commit."""
-    return KeyValueReads(codec, live_rows(spec, rows, CommittedTime(cell.time)))
+    live = live_rows(spec, rows, CommittedTime(cell.time))
+    return KeyValueReads(codec, live, index_reads(spec, rows))
 
 
 def _bound_get(

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from logstate.changelog.rows.deferred_values import can_keep
+from logstate.changelog.rows.indexed_rows import IndexWrites
 from logstate.changelog.rows.row_codec import TIMESTAMPED_ROWS
 from logstate.changelog.rows.row_writer import row_encoder
 from logstate.changelog.rows.rows import Rows
@@ -73,7 +74,7 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over: a row's timestamp is its record's."""
         new_row = self.codec.row_format.encode
-        self._rows.put_rows(
+        self._put_replayed(
             {
                 key: None if value is None else new_row(value, timestamp or 0, headers)
                 for key, value, timestamp, headers in records
@@ -113,6 +114,10 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
         return behind.bound_put(
             direct, PUT_OF_LIVE_BY_KEY, **names, ttl_ms=spec.ttl_ms, context=context, drop=drop
         )
+
+    def _put_with_indexes(self, indexes: IndexWrites) -> None:
+        read = self.get if self._behind is None else self.get_row
+        self.put = indexes.put_of(read, self.put, has_times=True)
 
     def _hide_expired(self) -> None:
         """Return no rows kept as objects that have expired; others are hidden already."""

@@ -46,6 +46,8 @@ class Maintenance:
         #: how far changelogs could have been trimmed at the last purge
         self._expired_then: dict[TopicPartition, int] = {}
         self._last_encoded_ms = float("-inf")
+        #: an index is being built: the next step should not wait for records
+        self.is_building = False
 
     def apply_if_due(self, tasks: Sequence[OwnedTask], now_ms: float) -> None:
         """Write committed rows to the local stores, rarely: the changelog is the durable copy.
@@ -130,6 +132,16 @@ class Maintenance:
             self._last_encoded_ms = now_ms
             for owned in tasks:
                 owned.task.state.encode_pending()
+
+    def build_indexes(self, running: Iterable[OwnedTask], standbys: Iterable[OwnedTask]) -> None:
+        """Take a step of building an index from rows that were there before it was declared."""
+        self.is_building = False
+        for tasks, shows in ((running, True), (standbys, False)):
+            for owned in tasks:
+                task = owned.task_or_none
+                if task is not None and task.state.build_indexes(shows=shows):
+                    self.is_building = True
+                    return
 
     def purge(
         self, admin: Admin, plan: BoundPlan, tasks: Sequence[OwnedTask], now_ms: float

@@ -24,6 +24,7 @@ from logstate.contracts.errors import (
     TopologyError,
 )
 from logstate.contracts.formats import SCALARS
+from logstate.contracts.indexes import IndexSpec, check_indexed, index_named
 from logstate.contracts.internal_topic_config import problems_of_changelog
 from logstate.contracts.record_parts import shown
 from logstate.contracts.records import Headers
@@ -63,6 +64,7 @@ class StoreSpec:
     element: Serde[Any] | None = None
     capacity: int | None = None  # the most keys of an LRU store, the most elements of a key
     ttl_ms: int | None = None  # key-value stores: a row expires so long after its time
+    indexes: tuple[IndexSpec, ...] = ()  # key-value stores: rows are found by parts of values
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
     keep_at_retention: bool = False  # for results on window close, read at T - retention too
@@ -228,6 +230,13 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "range": _BOUNDS,
     "reverse_range": _BOUNDS,
     "prefix_scan": {"prefix": "prefix"},
+    "by": {"index": "index", "value": "indexed"},
+    "by_range": {
+        "index": "index",
+        "lower": "indexed bound",
+        "upper": "indexed bound",
+        "reverse": "flag",
+    },
     "all": {},
     "reverse_all": {},
     "approximate_num_entries": {},
@@ -271,6 +280,11 @@ def check_arguments(
                 _check_key(spec, encode_key, argument, value)
         elif kind == "element" or (kind == "element bound" and value is not None):
             _check_element(spec, argument, value)
+        elif kind == "index":
+            index_named(spec.name, spec.indexes, value)
+        elif kind == "indexed" or (kind == "indexed bound" and value is not None):
+            one = index_named(spec.name, spec.indexes, given.get("index"))
+            check_indexed(spec.name, one, argument, value)
         elif kind == "time" or (kind == "time or none" and value is not None):
             _check_time(spec, argument, value)
             if name == "as_of" and spec.history_ms is None:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.changelog.stores.kinds import kind_of
-from logstate.changelog.stores.store_kind import SPAN
+from logstate.changelog.stores.store_kind import SPAN, StoreKind
 from logstate.contracts.errors import LogstateError
+from logstate.contracts.serde import Serde
 from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
 from logstate.http.changes import ChangeFeed
@@ -35,6 +36,7 @@ from logstate.http.parameters import (
     is_base64,
     number,
     number_or,
+    read_of_index,
     read_of_key,
     read_of_range,
 )
@@ -264,14 +266,8 @@ class AsgiService:
             )
             return ndjson_response(_page(pages, limit, self._pages), self._asking)
         store = self._remote(request, name)
-        as_bytes = is_base64(query)
-        given = (query.get("lower"), query.get("upper"))
-        keys = [
-            None if text is None else key_of(text, spec.key, name, is_base64=as_bytes)
-            for text in given
-        ]
         kind = kind_of(spec)
-        read, arguments = read_of_range(kind, (keys[0], keys[1]), query)
+        read, arguments = _read_of_rows(kind, spec, query)
         answers = store.answers_of_all(read, *arguments)
         first = next(answers, None)  # an immediate failure gets a status, not a broken stream
         show = row_shower(kind, read)
@@ -365,6 +361,23 @@ def _open_reader(reader_of: Callable[[Request], ChangeFeed], request: Request) -
 
     refusal = handle_errors(open_it, request)
     return found[0] if found else refusal
+
+
+def _read_of_rows(
+    kind: StoreKind, spec: StoreSpec, query: QueryParams
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the read of a request for rows, by an index or by their keys."""
+    as_bytes = is_base64(query)
+
+    def parsed(text: str, serde: Serde[Any], what: str) -> Any:
+        return key_of(text, serde, spec.name, is_base64=as_bytes, what=what)
+
+    by_index = read_of_index(spec, query, lambda text, serde: parsed(text, serde, "indexed value"))
+    if by_index is not None:
+        return by_index
+    given = (query.get("lower"), query.get("upper"))
+    first, last = (None if text is None else parsed(text, spec.key, "key") for text in given)
+    return read_of_range(kind, (first, last), query)
 
 
 def _lines(

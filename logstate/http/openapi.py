@@ -51,7 +51,7 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "as_of": {"schema": _INTEGER, "description": "the time of the version, in ms"},
     "index": {"schema": _INTEGER, "description": "of a list, from 0; below 0 from its end"},
     "map_key": {"schema": {"type": "string"}, "description": "a key of the map, as text"},
-    "value": {"schema": {"type": "string"}, "description": "a value of the set, as text"},
+    "value": {"schema": {"type": "string"}, "description": "a value of the set or index"},
     "lower": {
         "schema": {"type": "string"},
         "description": "first key, or of a key its first element, inclusive",
@@ -60,12 +60,16 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
         "schema": {"type": "string"},
         "description": "last key, or of a key its last element, inclusive",
     },
+    "by": {"schema": {"type": "string"}, "description": "an index: value=, or lower= and upper="},
+    "reverse": {"schema": {"type": "boolean"}, "description": "by an index: the last rows first"},
     "limit": {"schema": _INTEGER, "description": "the most rows of a page"},
     "continue": {"schema": {"type": "string"}, "description": "token of the next page"},
     "after": {"schema": {"type": "string"}, "description": "id of the last event that was read"},
 }
 _KEYED = ("partition", "key", "at_least", "standbys")
 _RANGED = ("lower", "upper", "limit", "continue", "key", "at_least", "standbys")
+
+_INDEXED = ("by", "value", "reverse")
 
 
 def openapi_document(
@@ -152,7 +156,7 @@ def _paths_of(spec: StoreSpec, components: SchemaComponents) -> dict[str, Any]:
         found[base] = _get(
             f"{name}_range",
             f"Read rows of the {kind.name} store {name!r}, one per line",
-            _query(*kind.range_read[1], *_RANGED),
+            _query(*kind.range_read[1], *(_INDEXED if spec.indexes else ()), *_RANGED),
             {"application/x-ndjson": {"schema": _line(kind, key, fields, element)}},
             ("400", "410", "503"),
         )

@@ -16,7 +16,10 @@ from urllib.parse import unquote_to_bytes
 
 from logstate.changelog.stores.store_kind import BOUNDS, SPAN, StoreKind
 from logstate.contracts.errors import LogstateError
+from logstate.contracts.indexes import index_named
+from logstate.contracts.serde import Serde
 from logstate.contracts.setting_rules import positions
+from logstate.contracts.stores import StoreSpec
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams as Query
@@ -34,7 +37,7 @@ _ELEMENTS = ("index", "map_key", "value", "lower", "upper")
 _OF_READS = ("key", "at_least", "standbys", "max_age", *_TIMES)
 #: parameters by kind of request
 OF_KEYS = ("partition", *_ELEMENTS, *_OF_READS)
-OF_RANGES = ("lower", "upper", "limit", "continue", *_OF_READS)
+OF_RANGES = ("by", "value", "reverse", "lower", "upper", "limit", "continue", *_OF_READS)
 OF_CHANGES = ("after", "from")
 OF_TOPOLOGY = ("as", "width")
 OF_TOPIC = ("limit",)
@@ -213,6 +216,35 @@ def read_of_key(kind: StoreKind, query: Query, element: Element) -> tuple[str, t
         if times:
             return read, times
     return default, _times(query, reads[default], element)
+
+
+def read_of_index(
+    spec: StoreSpec, query: Query, value_of: Callable[[str, Serde[Any]], Any]
+) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the read of a request for rows by an index; None for a read by keys.
+
+    ``value_of`` parses the text of an indexed value.
+    """
+    name = query.get("by")
+    if name is None:
+        for only in ("value", "reverse"):
+            if only in query:
+                raise BadRequestError(f"{only}= is for a read by an index: give by= with its name")
+        return None
+    one = index_named(spec.name, spec.indexes, name)
+    given = {
+        bound: value_of(query[bound], one.serde)
+        for bound in ("value", "lower", "upper")
+        if bound in query
+    }
+    if "value" not in given:
+        bounds = given.get("lower"), given.get("upper")
+        return "by_range", (name, *bounds, flag(query, "reverse"))
+    if len(given) > 1 or "reverse" in query:
+        raise BadRequestError(
+            "value= selects one value, lower=, upper= and reverse= are of a range"
+        )
+    return "by", (name, given["value"])
 
 
 def read_of_range(

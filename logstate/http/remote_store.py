@@ -397,6 +397,16 @@ class AsyncRemoteStore(Generic[K, G, R, M]):
         """Yield every row, descending within each partition."""
         return self.over_all("reverse_all")
 
+    def by(self, index: str, value: Any) -> AsyncIterator[tuple[G, R]]:
+        """Yield rows with an indexed value, partition by partition."""
+        return self.over_all("by", index, value)
+
+    def by_range(
+        self, index: str, lower: Any = None, upper: Any = None, *, reverse: bool = False
+    ) -> AsyncIterator[tuple[G, R]]:
+        """Yield rows from one indexed value to another, both inclusive, None = open."""
+        return self.over_all("by_range", index, lower, upper, reverse)
+
     async def approximate_num_entries(self) -> int:
         """Call :meth:`RemoteStore.approximate_num_entries`."""
         store = self._store

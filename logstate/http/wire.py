@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.errors import SerdeError
+from logstate.contracts.indexes import IndexedBytes, index_named
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import (
     StoreSpec,
@@ -32,6 +33,8 @@ class ReadShape(NamedTuple):
     counts: bool = False
     #: arguments after the keys that are elements of the key, where the store has several
     elements: int = 0
+    #: arguments after the first one, the name of an index, that are values of that index
+    indexed: int = 0
 
 
 READS = {
@@ -45,6 +48,8 @@ READS = {
     "reverse_range": ReadShape(2, "key"),
     "all": ReadShape(0, "key"),
     "reverse_all": ReadShape(0, "key"),
+    "by": ReadShape(0, "key", indexed=1),
+    "by_range": ReadShape(0, "key", indexed=2),
     "approximate_num_entries": ReadShape(0, "", counts=True),
     "items": ReadShape(1, "element", elements=2),
     "values": ReadShape(1, "value", elements=2),
@@ -78,10 +83,15 @@ class StoreCodec:
     def arguments_out(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Encode; raise StoreArgumentError for a key or a time of another type."""
         check_arguments(self._spec, self._key_out, read, arguments)
+        if READS[read].indexed:
+            one = index_named(self._name, self._spec.indexes, arguments[0])
+            return _with_indexed(arguments, READS[read].indexed, one.bound)
         return self._decoded_arguments(read, arguments, self._key_out, self._element_out)
 
     def arguments_in(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Decode; raise SerdeError for bytes that are not a key."""
+        if READS[read].indexed:
+            return _with_indexed(arguments, READS[read].indexed, IndexedBytes)
         return self._decoded_arguments(read, arguments, self._decoded, self._element_in)
 
     def answer_out(self, read: str, answer: Any) -> Any:
@@ -169,3 +179,12 @@ class StoreCodec:
                 f"store {self._name!r}: the bytes {key!r:.100} are not a key of it:"
                 f" {type(exc).__name__}: {exc}"
             ) from exc
+
+
+def _with_indexed(
+    arguments: Sequence[Any], count: int, convert: Callable[[Any], bytes]
+) -> tuple[Any, ...]:
+    """Convert the arguments behind the name of an index that are values of it; None stays None."""
+    name, *rest = arguments
+    values = [None if one is None else convert(one) for one in rest[:count]]
+    return (name, *values, *rest[count:])

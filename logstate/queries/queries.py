@@ -164,6 +164,23 @@ class StoreReads(ABC, Generic[K, G, R, M]):
         """Yield every row, descending within each partition."""
         return self._over_all("reverse_all")
 
+    def by(self, index: str, value: Any) -> Iterator[tuple[G, R]]:
+        """Yield rows with an indexed value, partition by partition; of a tuple, its first parts.
+
+        Raises StoreArgumentError for an index that the store does not have, and
+        StoreUnavailableError while the index is being built.
+        """
+        return self._over_all("by", index, value)
+
+    def by_range(
+        self, index: str, lower: Any = None, upper: Any = None, *, reverse: bool = False
+    ) -> Iterator[tuple[G, R]]:
+        """Yield rows from one indexed value to another, inclusive, None = open.
+
+        They are in the order of these values within each partition.
+        """
+        return self._over_all("by_range", index, lower, upper, reverse)
+
     def approximate_num_entries(self) -> int:
         """Return the number of rows over the partitions. It is exact, and costs a scan of them."""
         return sum(self._of_each("approximate_num_entries"))

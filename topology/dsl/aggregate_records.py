@@ -15,9 +15,9 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.setting_rules import shown
 from logstate.serdes.built_in import type_of
 from logstate.topology.declaring.declaration_site import declaration_error
+from logstate.topology.declaring.selected_types import returned_type, without_none
 from logstate.topology.dsl.aggregate_plan import AggregatePlan, Field
-from logstate.topology.dsl.aggregates import Aggregate
-from logstate.topology.dsl.field_types import field_type
+from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate
 
 V = TypeVar("V")
 #: values that are aggregated
@@ -58,7 +58,7 @@ class _Declared(type):
             )
         value = _value_type(namespace.get("__orig_bases__", ()))
         fields = {
-            key: Field(one, field_type(one, annotations.get(key), value))
+            key: Field(one, _field_type(one, annotations.get(key), value))
             for key, one in aggregates.items()
         }
         others = {key: one for key, one in namespace.items() if key not in aggregates}
@@ -232,4 +232,20 @@ def _fields_of(aggregates: Mapping[str, Any], value: Serde[Any] | None) -> dict[
                 f" Count(); found {shown(one)}."
             )
     type_ = None if value is None else type_of(value)
-    return {name: Field(one, field_type(one, None, type_)) for name, one in aggregates.items()}
+    return {name: Field(one, _field_type(one, None, type_)) for name, one in aggregates.items()}
+
+
+def _field_type(aggregate: Aggregate[Any, Any, Any], annotation: Any, value: Any) -> Any:
+    """The type of the field's values, without None; Any if it is not known.
+
+    ``annotation`` is that of the aggregate, such as ``Sum[Order, int]``; ``value`` the type of the
+    values.
+    """
+    if not isinstance(aggregate, FieldAggregate):
+        return Any
+    if aggregate.returns is not None:
+        return without_none(aggregate.returns)
+    arguments = typing.get_args(annotation)
+    if len(arguments) > 1:
+        return without_none(arguments[1])
+    return returned_type(aggregate.field, value)

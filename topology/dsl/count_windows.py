@@ -12,6 +12,7 @@ from logstate.contracts.serde_types import SerdeLike
 from logstate.serdes.built_in import list_of
 from logstate.serdes.scalars import int64
 from logstate.topology.declaring.declaration_site import declaration_error
+from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.windows import CountWindows
 from logstate.topology.dsl.aggregations import A, Fold, required_store, value_serde
 from logstate.topology.dsl.grouped_flow import GroupedFlow
@@ -124,6 +125,8 @@ def _check_store(kept: Materialized) -> None:
             raise declaration_error(
                 f"Store {kept.name!r} of count windows has a {option}: {why}. Leave it out."
             )
+    why = "its rows are the open windows of count windows or batches"
+    refuse_indexes(kept.name, kept.indexes, why, "Leave out indexes=.")
     if kept.headers:
         raise declaration_error(
             f"Store {kept.name!r} of count windows has headers=True: results have the headers of"

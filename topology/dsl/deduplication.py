@@ -12,6 +12,7 @@ from logstate.contracts.serde import Serde
 from logstate.serdes.scalars import boolean
 from logstate.topology.declaring.argument_checks import check_options
 from logstate.topology.declaring.declaration_site import declaration_error
+from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import TumblingWindows, advance_ms_of, duration_ms
@@ -177,6 +178,7 @@ def _store_of_times(store: str | Materialized | None, name: str | None, what: st
         why = "its store has a changelog topic"
         operator = what[0].upper() + what[1:]
         kept = Materialized(required_name(name, operator, why, 'store="..." or name="..."'))
+    refuse_indexes(kept.name, kept.indexes, f"it is a store of {what}", "Leave out indexes=.")
     if kept.value is not None:
         raise declaration_error(
             f"Store {kept.name!r} of {what} has value=, but its rows only contain the times of"

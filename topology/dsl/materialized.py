@@ -16,6 +16,7 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
+from logstate.topology.declaring.indexes import Indexes, index_specs, refuse_indexes
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import (
@@ -78,6 +79,9 @@ class Materialized:
             no read finds it from then on, and a tombstone is written to the changelog. An update
             gives the row a new time; one that has expired already is dropped and counted. The
             removal is not sent downstream, as with a capacity.
+        indexes: secondary indexes of a plain table: functions of a value by the names of the
+            indexes, or :func:`index`. ``store.by("city", "Oslo")`` and ``by_range`` read rows by
+            what the functions return. They are local: there is no topic for them.
 
     Raises:
         TopologyError: the name cannot be part of a topic's name; what does not fit the table is
@@ -101,6 +105,7 @@ class Materialized:
     value: Any = None
     deletes: bool = False
     ttl: timedelta | None = None
+    indexes: Indexes | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "a store")
@@ -167,6 +172,7 @@ def key_value_spec(
             " table expire if it has a ttl. Use ttl=, or history= for a versioned store."
         )
     ttl_ms = None
+    _refuse_indexes_of_others(store)
     if store.ttl is not None:
         _refuse_other_bounds(store)
         ttl_ms = duration_ms(store.ttl, f"ttl of store {store.name!r}", at_least=1)
@@ -191,9 +197,21 @@ def key_value_spec(
             store, "timestamped_key_value_lru", key, value, defaults, capacity=store.capacity
         )
     if store.history is None:
-        return _spec(store, "timestamped_key_value", key, value, defaults, ttl_ms=ttl_ms)
+        indexes = index_specs(store.name, store.indexes, value)
+        return _spec(
+            store, "timestamped_key_value", key, value, defaults, ttl_ms=ttl_ms, indexes=indexes
+        )
     history_ms = duration_ms(store.history, f"history of store {store.name!r}")
     return _spec(store, "versioned", key, value, defaults, history_ms=history_ms)
+
+
+def _refuse_indexes_of_others(store: Materialized) -> None:
+    for option, given in (
+        ("history", store.history), ("capacity", store.capacity), ("ttl", store.ttl)
+    ):  # fmt: skip
+        if given is not None:
+            remedy = f"Leave out one of indexes= and {option}=."
+            refuse_indexes(store.name, store.indexes, f"it has a {option}", remedy)
 
 
 def _refuse_other_bounds(store: Materialized) -> None:
@@ -228,6 +246,7 @@ def windowed_spec(
             f"Store {store.name!r} has a ttl, but its table is windowed: windows expire by their"
             " own time, not by that of their last update. Use retention=."
         )
+    refuse_indexes(store.name, store.indexes, "its table is windowed", "Leave out indexes=.")
     if isinstance(windows, SessionWindows):
         retention_ms = _retention_ms(store, windows.gap_ms + windows.grace_ms)
         return _spec(

@@ -17,6 +17,7 @@ from logstate.contracts.typed_stores import (
 )
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
+from logstate.topology.declaring.indexes import Indexes, index_specs, refuse_indexes
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
@@ -39,6 +40,7 @@ def key_value_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[KeyValueStore[K, V]]:
     """A store of values per key, for processors.
@@ -68,6 +70,9 @@ def key_value_store(
         ttl: a row expires so long after the time of the record that was processed when it was put,
             by the stream time of its task. No read finds it from then on, and a tombstone is
             written to the changelog. A put that has expired already is dropped and counted.
+        indexes: secondary indexes, functions of a value by their names or :func:`index`;
+            ``store.by("city", "Oslo")`` and ``by_range`` read rows by what the functions return.
+            A store with a TTL has none.
         changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
@@ -82,7 +87,7 @@ def key_value_store(
     return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl_ms=ttl_ms(name, ttl),
+        ttl_ms=ttl_ms(name, ttl), indexes=indexes,
     )  # fmt: skip
 
 
@@ -136,6 +141,7 @@ def timestamped_key_value_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
 ) -> StoreDeclaration[KeyValueStore[K, ValueAndTimestamp[V]]]:
@@ -166,7 +172,7 @@ def timestamped_key_value_store(
     return declared_store(
         name, "timestamped_key_value", key, value,
         in_memory=in_memory, is_logged=logged, with_headers=headers,
-        changelog_config=changelog_config, ttl_ms=ttl_ms(name, ttl),
+        changelog_config=changelog_config, ttl_ms=ttl_ms(name, ttl), indexes=indexes,
     )  # fmt: skip
 
 
@@ -406,17 +412,22 @@ def declared_store(
     value: Any,
     *,
     changelog_config: Mapping[str, str] | None,
+    indexes: Indexes | None = None,
     **options: Any,
 ) -> StoreDeclaration[Any]:
     """Return the declaration of a processor's store; ``options`` are fields of ``StoreSpec``."""
     check_name(name, "a store")
+    if options.get("ttl_ms") is not None:
+        refuse_indexes(name, indexes, "it has a ttl", "Leave out one of indexes= and ttl=.")
+    of_values = required_serde(value, None, f"the value of store {name!r}", "value")
     flags = {_SAID.get(one, one): given for one, given in options.items() if one in _FLAGS}
     check_flags(f"store {name!r}", **flags)
     return StoreDeclaration(
         name=name,
         kind=kind,
         key=required_serde(key, None, f"the key of store {name!r}", "key"),
-        value=required_serde(value, None, f"the value of store {name!r}", "value"),
+        value=of_values,
+        indexes=index_specs(name, indexes, of_values),
         declared_at=declaration_site(),
         changelog_config={} if changelog_config is None else changelog_config,
         **options,

@@ -26,6 +26,7 @@ from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
 from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
+from tests.campaigns.simulation.indexes import Indexes
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
@@ -73,6 +74,7 @@ STORIES = {
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
     "idle_joins": Story(IdleJoins.of),
+    "indexes": Story(Indexes.of),
     "idle_windows": Story(IdleWindows.of),
     "interval_joins": Story(IntervalJoins.of),
     "large_cuts": Story(LargeCuts.of),

@@ -21,6 +21,7 @@ from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_windows import IdleWindows
+from tests.campaigns.simulation.indexes import Indexes
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
@@ -130,6 +131,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
         (LateStreams, ["changelog_rows_of_session"]),
         (IdleWindows, ["results"]),
         (CollectionStores, ["changelog_rows_of_set", "directory_rows_of_list"]),
+        (Indexes, ["changelog_rows_of_key_value", "directory_rows_of_timestamped_key_value"]),
         (Expiry, ["changelog_rows_of_key_value", "directory_rows_of_timestamped_key_value"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from logstate import index
 from logstate.app.application import Application
 from tests.campaigns.upgrades import topologies as t
 from tests.campaigns.upgrades.change import Answer, Change, counts_of_a
@@ -138,6 +139,18 @@ STORES = (
         "a TTL is longer or shorter",
         t.counted(ttl=2 * t.DAY),
         t.counted(ttl=t.DAY),
+        "compatible",
+    ),
+    Change(
+        "an index is added",
+        t.counted(),
+        t.counted(indexes={"count": index(lambda count: count, int)}),
+        "compatible",
+    ),
+    Change(
+        "an index is removed",
+        t.counted(indexes={"count": index(lambda count: count, int)}),
+        t.counted(),
         "compatible",
     ),
     Change(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from logstate import serdes
+from logstate.contracts.indexes import IndexSpec
 from logstate.contracts.stores import StoreSpec
 from tests.unit.changelog.store_bench import BenchContext
 
@@ -43,3 +44,28 @@ def spec_of(kind: Any, key: Any = TEXT, value: Any = NUMBER, **options: Any) -> 
 
 def entries_of(store: Any, clock: int) -> Any:
     return [store.get(key) for key in KEYS], list(store.all()), list(store.reverse_range("a", "b"))
+
+
+def _parity(number: int) -> int | None:
+    return None if number == 3 else number % 2
+
+
+#: of numbers: whether they are odd, but not of 3, and the numbers as texts and themselves
+INDEXES = (
+    IndexSpec("odd", _parity, serdes.ordered(int), "_parity"),
+    IndexSpec("text", lambda number: (str(number), number), serdes.ordered(str, int), "text"),
+)
+
+
+def indexed_entries_of(store: Any, clock: int) -> Any:
+    """All that can be read, and what is read by the indexes, which a scan of all rows finds too."""
+    rows = list(store.all())
+    number_of = {key: getattr(row, "value", row) for key, row in rows}
+    for odd in (0, 1):
+        assert list(store.by("odd", odd)) == [r for r in rows if _parity(number_of[r[0]]) == odd]
+    in_order = sorted(rows, key=lambda row: (str(number_of[row[0]]), row[0].encode()))
+    assert list(store.by_range("text")) == in_order
+    assert list(store.by_range("text", reverse=True)) == in_order[::-1]
+    assert list(store.by("text", ("2",))) == [r for r in rows if number_of[r[0]] == 2]
+    assert list(store.by_range("odd", 1, 0)) == []
+    return entries_of(store, clock), list(store.by_range("odd")), in_order

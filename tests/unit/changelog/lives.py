@@ -12,6 +12,7 @@ from typing import Any
 
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.row_counts import is_counted
+from logstate.changelog.rows.indexed_rows import IndexedRows
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.commit.output_buffer import NO_TIMESTAMP
 from logstate.restore.restore import logged_fields
@@ -139,7 +140,8 @@ class Lives:
         self.state.apply()
         rows = self.state._rows["store"]
         rows.drop_cache()
-        return self.kind.rows(self.store, list(rows.scan()))
+        entries = list(rows.entries.scan()) if isinstance(rows, IndexedRows) else []
+        return self.kind.rows(self.store, list(rows.scan())), entries
 
     def close(self) -> None:
         self.state.close()

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.rows.indexed_rows import IndexedRows
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import StateChanges, TaskState
 from logstate.changelog.stores.kinds import kind_of, reader_maker
@@ -288,7 +289,8 @@ class MovingTask:
         self.state.apply()
         rows = self.state._rows["store"]
         rows.drop_cache()
-        return self.kind.rows(self.state.stores["store"], list(rows.scan()))
+        entries = list(rows.entries.scan()) if isinstance(rows, IndexedRows) else []
+        return self.kind.rows(self.state.stores["store"], list(rows.scan())), entries
 
     def close(self) -> None:
         for place in self.places:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from logstate import serdes
 from logstate.changelog.stores.versioned_reads import LATEST
 from logstate.contracts.changelog_keys import WINDOW, session_times
 from logstate.contracts.records import Windowed
@@ -23,12 +24,14 @@ from logstate.serdes.join_serdes import (
 )
 from tests.unit.changelog.element_kinds import ELEMENT_KINDS
 from tests.unit.changelog.kind_under_test import (
+    INDEXES,
     KEYS,
     NUMBER,
     TEXT,
     Input,
     KindUnderTest,
     entries_of,
+    indexed_entries_of,
     spec_of,
 )
 from tests.unit.changelog.store_bench import BenchContext
@@ -279,11 +282,30 @@ def _of_keys() -> Iterator[KindUnderTest]:
         yield replace(
             rows, name="timestamped with a TTL" + " and headers" * is_with_headers, spec=spec
         )
+    yield from _of_indexes(rows)
     lru = spec_of("key_value_lru", in_memory=True, capacity=2)
     # Uses are not logged, so entries are put and not asked for: see the store.
     yield KindUnderTest("LRU", lru, _put_only, _all, _without_sequences)
     table = spec_of("timestamped_key_value_lru", in_memory=True, capacity=2)
     yield KindUnderTest("LRU of a table", table, _put_row, _all, _without_sequences)
+
+
+def _of_indexes(rows: KindUnderTest) -> Iterator[KindUnderTest]:
+    plain = spec_of("key_value", indexes=INDEXES)
+    of_plain = KindUnderTest("key-value with indexes", plain, _put, indexed_entries_of)
+    yield of_plain
+    in_memory = replace(plain, in_memory=True)
+    yield replace(of_plain, name="key-value with indexes in memory", spec=in_memory)
+    of_any_json = replace(plain, value=serdes.json)
+    yield replace(of_plain, name="key-value of JSON with indexes", spec=of_any_json)
+    for is_with_headers in (False, True):
+        options = {"with_headers": is_with_headers, "indexes": INDEXES}
+        yield replace(
+            rows,
+            name="timestamped with indexes" + " and headers" * is_with_headers,
+            spec=spec_of("timestamped_key_value", **options),
+            answers=indexed_entries_of,
+        )
 
 
 def _of_windows() -> Iterator[KindUnderTest]:

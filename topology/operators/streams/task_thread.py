@@ -51,6 +51,8 @@ WRITES: Final = frozenset(
 _SCANS: Final = frozenset(
     {
         "all",
+        "by",
+        "by_range",
         "fetch_all",
         "fetch_key_range",
         "fetch_range",

@@ -1,8 +1,8 @@
-"""The type of what a field's function returns, of an aggregate: declared, or found by a call.
+"""The type of what a function of a value returns: declared, or found by a call.
 
 A function that only selects, such as ``lambda order: order.lines[0].cents``, is called with an
 object that records what is selected of it; the type is that of the selected part of the values'
-type. Any other function has to declare its type, or its values are any JSON.
+type. Any other function has to declare its type.
 """
 
 from __future__ import annotations
@@ -13,24 +13,14 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate
 
+def returned_type(function: Callable[..., Any], value: Any) -> Any:
+    """The type that a function of a value returns, without None; Any if it is not known.
 
-def field_type(aggregate: Aggregate[Any, Any, Any], annotation: Any, value: Any) -> Any:
-    """The type of the field's values, without None; Any if it is not known.
-
-    ``annotation`` is that of the aggregate, such as ``Sum[Order, int]``; ``value`` the type of the
-    values.
+    ``value`` is the type of the values; None or Any: not known.
     """
-    if not isinstance(aggregate, FieldAggregate):
-        return Any
-    if aggregate.returns is not None:
-        return without_none(aggregate.returns)
-    arguments = typing.get_args(annotation)
-    if len(arguments) > 1:
-        return without_none(arguments[1])
-    declared = _returned(aggregate.field)
-    return without_none(_selected_type(aggregate.field, value) if declared is Any else declared)
+    declared = _returned(function)
+    return without_none(_selected_type(function, value) if declared is Any else declared)
 
 
 def without_none(type_: Any) -> Any:
