@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -34,32 +33,18 @@ from logstate.changelog.local_commits import LocalCommits
 from logstate.changelog.local_rows import discard_incompatible_rows
 from logstate.changelog.row_counts import count_rows
 from logstate.changelog.rows.indexed_rows import IndexedRows
-from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, StateChanges
 from logstate.changelog.segment_offsets import NeededRecords
 from logstate.changelog.stored_meta import prefix_of, read_meta, secondary_prefix
 from logstate.changelog.stores.kinds import build_store, kind_of
 from logstate.changelog.stores.store_kind import Store
 from logstate.changelog.task_lock import TaskLock
-from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
+from logstate.changelog.view import SnapshotLease, StateView, close_leases, committed_rows
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.stores import StoreSpec
-
-
-@dataclass(frozen=True)
-class StateChanges:
-    """The content of one commit, taken out of all stores at the same instant."""
-
-    writes: Mapping[str, list[LoggedFields]]
-    layers: Mapping[str, Layer]
-    clocks: Mapping[str, int]
-    #: store to the first record of its changelog that the state needs (see segment_offsets)
-    first_needed: Mapping[str, int] = field(default_factory=dict)
-    #: store without a changelog to the number of this commit
-    local_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 class TaskState:
@@ -484,16 +469,7 @@ class TaskState:
             return
         memory, persistent = self._leases
         rows_of = {
-            name: _committed(rows, memory if name in self._rows_in_memory else persistent)
+            name: committed_rows(rows, memory if name in self._rows_in_memory else persistent)
             for name, rows in self._rows.items()
         }
         self.view = StateView(rows_of, self._committed_clocks, self.inputs)
-
-
-def _committed(rows: Rows, lease: SnapshotLease) -> CommittedRows:
-    layers = rows.unapplied()
-    entries: CommittedRows | None = None
-    if isinstance(rows, IndexedRows):
-        of_indexes = [layer.entries for layer in layers if layer.entries is not None]
-        entries = CommittedRows(rows.entries.prefix, of_indexes, lease)
-    return CommittedRows(rows.prefix, layers, lease, entries)

@@ -9,8 +9,10 @@ give every write its own identity.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from logstate.changelog.rows.layers import Layer
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers
 
@@ -115,3 +117,16 @@ class ChangelogWrites:
                 self._last[identity] = write
         if self._journal_order is not None:
             self._last = {i: self._last[i] for i in self._journal_order if i in self._last}
+
+
+@dataclass(frozen=True)
+class StateChanges:
+    """The content of one commit, taken out of all stores at the same instant."""
+
+    writes: Mapping[str, list[LoggedFields]]
+    layers: Mapping[str, Layer]
+    clocks: Mapping[str, int]
+    #: store to the first record of its changelog that the state needs (see segment_offsets)
+    first_needed: Mapping[str, int] = field(default_factory=dict)
+    #: store without a changelog to the number of this commit
+    local_rows: Mapping[str, int] = field(default_factory=dict)

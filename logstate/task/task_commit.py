@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.cut import OffsetMetadata
-from logstate.changelog.state import StateChanges
+from logstate.changelog.rows.writes import StateChanges
 from logstate.contracts.processing import STREAM_TIME
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 

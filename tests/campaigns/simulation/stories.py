@@ -25,8 +25,8 @@ from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
-from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.indexes import Indexes
+from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.rows.indexed_rows import IndexedRows
-from logstate.changelog.rows.writes import LoggedFields
-from logstate.changelog.state import StateChanges, TaskState
+from logstate.changelog.rows.writes import LoggedFields, StateChanges
+from logstate.changelog.state import TaskState
 from logstate.changelog.stores.kinds import kind_of, reader_maker
 from logstate.commit.output_buffer import NO_TIMESTAMP
 from logstate.restore.restore import logged_fields

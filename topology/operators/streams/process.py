@@ -247,13 +247,13 @@ class OperatorContext:
                 refuse_unfinished(result, callback, "scheduled callback")
 
         name = f"{self.schedule_name}-{self._schedules}"
-        are_timers = kind == "stream_time" and isinstance(callback, TimerLook)
-        if are_timers and self.idle_ms is not None:
-            clock = TimerIdleClock(task, name, self.idle_ms, callback.last_due, punctuate)
+        timers = callback if kind == "stream_time" and isinstance(callback, TimerLook) else None
+        if timers is not None and self.idle_ms is not None:
+            clock = TimerIdleClock(task, name, self.idle_ms, timers.last_due, punctuate)
             task.when_idle(name, clock)
         schedule = task.schedule(
             interval_ms,
-            "timers" if are_timers else kind,
+            kind if timers is None else "timers",
             labelled(punctuate, self._name),
             start_ms=start,
             name=name,
