@@ -15,9 +15,8 @@ from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.expiring_rows import (
     CommittedTime,
     ExpiringRows,
-    LiveRows,
-    StreamTime,
-    pack_time,
+    live_rows,
+    restore_rows,
 )
 from logstate.changelog.rows.row_codec import (
     PLAIN_ROWS,
@@ -151,16 +150,7 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
-        if self._ttl_ms is None:
-            self._rows.put_rows({key: value for key, value, _, _ in records})
-            return
-        self._rows.put_rows(
-            {
-                key: None if value is None else pack_time(timestamp or 0) + value
-                for key, value, timestamp, _ in records
-            }
-        )
-        self._learn_time(records)
+        restore_rows(self._rows, records)
 
     def _learn_time(self, records: Sequence[LoggedFields]) -> None:
         if isinstance(self._rows, ExpiringRows):
@@ -205,11 +195,6 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
             return None
 
         return put
-
-
-def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> ReadableRows:
-    """Rows as their store shows them: without those that have expired, if rows do."""
-    return rows if spec.ttl_ms is None else LiveRows(rows, spec.ttl_ms, clock)
 
 
 def key_value_reader(

@@ -12,6 +12,8 @@ from tests.unit.changelog.store_bench import BenchContext
 
 TEXT, NUMBER = serdes.string, serdes.int64
 KEYS = ("a", "aa", "b")
+#: retention, history, grace and TTL of the stores that have one
+RETENTION_MS = 100
 
 
 class Input(NamedTuple):
@@ -43,3 +45,8 @@ def spec_of(kind: Any, key: Any = TEXT, value: Any = NUMBER, **options: Any) -> 
 
 def entries_of(store: Any, clock: int) -> Any:
     return [store.get(key) for key in KEYS], list(store.all()), list(store.reverse_range("a", "b"))
+
+
+def without_index_times(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
+    """Of rows with a TTL all but the first time, which depends on earlier writes."""
+    return [(key, row[8:]) for key, row in rows]
