@@ -26,7 +26,7 @@ Invariants:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -36,6 +36,7 @@ from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
 
 TIME_BYTES = 8
 #: where the value of a row begins, behind both times
@@ -255,11 +256,13 @@ class ExpiringRows(Rows):
         start, index = len(self.prefix), self.index.prefix
         is_here = self._overlay.__contains__
         asked = [] if is_empty else [k for k in rows if k not in waiting and not is_here(k[start:])]
-        held = {**dict(zip(asked, self._backend.get_many(asked), strict=True)), **waiting}
+        held = dict(zip(asked, self._backend.get_many(asked), strict=True)) if asked else {}
         found: dict[bytes, bytes | None] = {}
         for full_key, value in rows.items():
             key = full_key[start:]
-            old = held[full_key] if full_key in held else self._overlay.get(key)
+            old = held.get(full_key) or waiting.get(full_key)
+            if old is None and full_key not in waiting:
+                old = self._overlay.get(key)
             index_time = None if old is None else old[:TIME_BYTES]
             if index_time is not None and (value is None or index_time > value):
                 found[index + index_time + key] = None
@@ -365,3 +368,22 @@ class ExpiringRows(Rows):
     def cached_rows(self) -> int:
         """Rows and entries held in memory."""
         return super().cached_rows() + self.index.cached_rows() + len(self.waiting)
+
+
+def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> ReadableRows:
+    """Rows as their store shows them: without those that have expired, if rows do."""
+    return rows if spec.ttl_ms is None else LiveRows(rows, spec.ttl_ms, clock)
+
+
+def restore_rows(rows: Rows, records: Sequence[LoggedFields]) -> None:
+    """Take over changelog records whose values are the rows, apart from the times of a TTL."""
+    if not isinstance(rows, ExpiringRows):
+        rows.put_rows({key: value for key, value, _, _ in records})
+        return
+    rows.put_rows(
+        {
+            key: None if value is None else pack_time(timestamp or 0) + value
+            for key, value, timestamp, _ in records
+        }
+    )
+    rows.learn(records)

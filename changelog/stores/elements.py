@@ -17,13 +17,27 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
-from logstate.changelog.rows.row_codec import PLAIN_ROWS, RowCodec, row_codec, serde_topic
+from logstate.changelog.rows.expiring_rows import (
+    CommittedTime,
+    StreamTime,
+    live_rows,
+    pack_time,
+    restore_rows,
+)
+from logstate.changelog.rows.row_codec import (
+    PLAIN_ROWS,
+    RowCodec,
+    format_of_rows,
+    row_codec,
+    serde_topic,
+)
 from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows, drop_oldest, drop_some
 from logstate.changelog.rows.serialization_errors import (
     key_serialization_error,
     value_serialization_error,
 )
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.stores.store_kind import ReaderClass
 from logstate.contracts.changelog_keys import ended_key, split_element
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError
@@ -46,11 +60,11 @@ class ElementReads(Generic[K, E, V]):
         spec: StoreSpec,
         codec: RowCodec,
         rows: ReadableRows,
-        cell: TimeCell | None = None,  # noqa: ARG002  elements have no clock
+        clock: StreamTime,
     ) -> None:
         self.name = spec.name
         self._codec = codec
-        self._reads = rows
+        self._reads = live_rows(spec, rows, clock)
         self._encode_element = codec.encode_element
 
     def size(self, key: K) -> int:
@@ -122,17 +136,17 @@ class ItemReads(ElementReads[K, E, V]):
         self, key: K, lower: E | None = None, upper: E | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[E, V]]:
         """The elements of a key with their values, between two elements, both inclusive."""
-        decode_element, decode_value = self._codec.decode_element, self._codec.decode_value
+        decode_element, decode_row = self._codec.decode_element, self._codec.decode_row
         begin = len(prefix := self._prefix(key))
         rows = self._between(prefix, lower, upper, reverse=reverse)
-        return ((decode_element(row_key[begin:]), decode_value(row)) for row_key, row in rows)
+        return ((decode_element(row_key[begin:]), decode_row(row)) for row_key, row in rows)
 
     def _rows_of(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[Any]:
         decode_key, decode_element = self._codec.decode_key, self._codec.decode_element
-        decode_value = self._codec.decode_value
+        decode_row = self._codec.decode_row
         for row_key, row in rows:
             key, element = split_element(row_key)
-            yield (decode_key(key), decode_element(element)), decode_value(row)
+            yield (decode_key(key), decode_element(element)), decode_row(row)
 
 
 class TaskElementStore(RowCache, ElementReads[K, E, V]):
@@ -147,26 +161,28 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        codec = row_codec(spec, serde_topic(spec, context), PLAIN_ROWS[0])
-        ElementReads.__init__(self, spec, codec, rows)
+        row_format = format_of_rows(PLAIN_ROWS, spec)
+        codec = row_codec(spec, serde_topic(spec, context), row_format)
+        ElementReads.__init__(self, spec, codec, rows, context)
         self._rows = rows
+        self._ttl_ms = spec.ttl_ms
         self._context = context
         self._capacity = spec.capacity
         #: the bytes of a key to what the rows say about it
         self._known: dict[bytes, Any] = {}
-        self._write = _bound_write(rows, writes, context)
+        self._write = _bound_write(rows, writes, context, spec)
         rows.mirror(self)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         self._known.clear()
-        self._rows.put_rows({key: value for key, value, _, _ in records})
+        restore_rows(self._rows, records)
 
     def clear(self, key: Any) -> int:
         """Delete all elements of a key; returns how many they were."""
         raw = self._codec.raw_key(key)
         prefix = ended_key(raw)
-        found = [row_key for row_key, _ in self._rows.scan(prefix, end_of_prefix(prefix))]
+        found = [row_key for row_key, _ in self._reads.scan(prefix, end_of_prefix(prefix))]
         for row_key in found:
             self._write(row_key, None)
         self._known.pop(raw, None)
@@ -194,12 +210,11 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
 
     # ------------------------------------------------------------------ single elements
 
-    def _put_element(self, raw: bytes, row_key: bytes, row: bytes) -> None:
-        """Write an element of a key, within the capacity."""
+    def _put_element(self, raw: bytes, row_key: bytes, row: bytes) -> bool:
+        """Write an element of a key, within the capacity; False if it has expired already."""
         capacity = self._capacity
         if capacity is None:
-            self._write(row_key, row)
-            return
+            return self._write(row_key, row)
         size = self._size_of(raw) + (self._rows.get(row_key) is None)
         self._write(row_key, row)
         if size > capacity:
@@ -208,6 +223,7 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
             for surplus, _ in list(islice(rows, size - capacity)):
                 self._write(surplus, None)
         self._known[raw] = min(size, capacity)
+        return True
 
     def _delete_element(self, raw: bytes, row_key: bytes) -> None:
         """Delete an element of a key; a tombstone is logged in any case."""
@@ -243,12 +259,37 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
 
 
 def _bound_write(
-    rows: Rows, writes: ChangelogWrites, context: TaskContext
-) -> Callable[[bytes, bytes | None], None]:
+    rows: Rows, writes: ChangelogWrites, context: TaskContext, spec: StoreSpec
+) -> Callable[[bytes, bytes | None], bool]:
+    """Return a function that writes a row, or drops one that has expired already: then False."""
     put_row, log = rows.put, writes.add
 
-    def write(row_key: bytes, row: bytes | None) -> None:
+    def write(row_key: bytes, row: bytes | None) -> bool:
         put_row(row_key, row)
         log(row_key, (row_key, row, context.timestamp, None))
+        return True
 
-    return write
+    ttl_ms = spec.ttl_ms
+    if ttl_ms is None:
+        return write
+    drop = context.store_dropper(spec.name)
+
+    def write_live(row_key: bytes, row: bytes | None) -> bool:
+        timestamp = context.timestamp
+        if row is not None and timestamp + ttl_ms <= context.stream_time:
+            drop(context.stream_time - timestamp - ttl_ms)
+            return False
+        put_row(row_key, None if row is None else pack_time(timestamp) + row)
+        log(row_key, (row_key, row, timestamp, None))
+        return True
+
+    return write_live
+
+
+def reader_of(reads: type[ElementReads[Any, Any, Any]]) -> ReaderClass:
+    """Return how readers of a kind are made, at the stream time of their commit."""
+
+    def made(spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell) -> Any:
+        return reads(spec, codec, rows, CommittedTime(cell.time))
+
+    return made

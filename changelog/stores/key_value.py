@@ -15,9 +15,8 @@ from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.expiring_rows import (
     CommittedTime,
     ExpiringRows,
-    LiveRows,
-    StreamTime,
-    pack_time,
+    live_rows,
+    restore_rows,
 )
 from logstate.changelog.rows.indexed_rows import IndexedRows, IndexReads, IndexWrites
 from logstate.changelog.rows.row_codec import (
@@ -189,14 +188,8 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         """Take changelog records over, in order, logging nothing."""
         if self._ttl_ms is None:
             self._put_replayed({key: value for key, value, _, _ in records})
-            return
-        self._put_replayed(
-            {
-                key: None if value is None else pack_time(timestamp or 0) + value
-                for key, value, timestamp, _ in records
-            }
-        )
-        self._learn_time(records)
+        else:
+            restore_rows(self._rows, records)
 
     def _put_replayed(self, rows: Mapping[bytes, bytes | None]) -> None:
         if self.index_writes is not None:
@@ -253,11 +246,6 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
             return None
 
         return put
-
-
-def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> ReadableRows:
-    """Rows as their store shows them: without those that have expired, if rows do."""
-    return rows if spec.ttl_ms is None else LiveRows(rows, spec.ttl_ms, clock)
 
 
 def index_reads(spec: StoreSpec, rows: Any) -> IndexReads:

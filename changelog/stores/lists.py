@@ -23,7 +23,7 @@ from logstate.changelog.rows.serialization_errors import (
     value_serialization_error,
 )
 from logstate.changelog.rows.writes import ChangelogWrites
-from logstate.changelog.stores.elements import ItemReads, TaskElementStore
+from logstate.changelog.stores.elements import ItemReads, TaskElementStore, reader_of
 from logstate.changelog.stores.store_kind import BOUNDS, StoreKind
 from logstate.contracts.changelog_keys import ELEMENT, ended_key
 from logstate.contracts.processing import TaskContext
@@ -197,7 +197,7 @@ class TaskListStore(TaskElementStore[K, int, V], ListReads[K, V]):
 
 
 LISTS: Final = StoreKind(
-    "list", TaskListStore, ListReads,
+    "list", TaskListStore, reader_of(ListReads),
     key_layout=ELEMENT,
     are_rows_records=True,
     key_reads={"get": ("index",), "items": BOUNDS},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from logstate.changelog.stores.elements import ItemReads, TaskElementStore
+from logstate.changelog.stores.elements import ItemReads, TaskElementStore, reader_of
 from logstate.changelog.stores.store_kind import BOUNDS, StoreKind
 from logstate.contracts.changelog_keys import ELEMENT
 from logstate.contracts.stores import Entries, pairs_of
@@ -24,7 +24,7 @@ class MapReads(ItemReads[K, M, V]):
     def get(self, key: K, map_key: M) -> V | None:
         """The value of a map key, or None."""
         row = self._reads.get(self._element_key(self._codec.raw_key(key), map_key))
-        return None if row is None else self._codec.decode_value(row)
+        return None if row is None else self._codec.decode_row(row)
 
 
 class TaskMapStore(TaskElementStore[K, M, V], MapReads[K, M, V]):
@@ -52,7 +52,7 @@ class TaskMapStore(TaskElementStore[K, M, V], MapReads[K, M, V]):
 
 
 MAPS: Final = StoreKind(
-    "map", TaskMapStore, MapReads,
+    "map", TaskMapStore, reader_of(MapReads),
     key_layout=ELEMENT,
     are_rows_records=True,
     key_reads={"get": ("map_key",), "items": BOUNDS},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
-from logstate.changelog.stores.elements import ElementReads, TaskElementStore
+from logstate.changelog.stores.elements import ElementReads, TaskElementStore, reader_of
 from logstate.changelog.stores.store_kind import BOUNDS, RowColumn, StoreKind
 from logstate.contracts.changelog_keys import ELEMENT, split_element
 
@@ -46,19 +46,23 @@ class TaskSetStore(TaskElementStore[K, V, V], SetReads[K, V]):
     """The set store of one task."""
 
     def add(self, key: K, value: V) -> bool:
-        """Add a value to the set of a key; returns whether it was not there."""
+        """Add a value to the set of a key; returns whether it was not there.
+
+        With a TTL a value that is there gets the time of the record. Returns False, too, for a
+        record that is older than the TTL.
+        """
         raw = self._raw_key(key)
         row_key = self._element_key(raw, value)
-        if self._rows.get(row_key) is not None:
+        is_new = self._reads.get(row_key) is None
+        if not is_new and self._ttl_ms is None:
             return False
-        self._put_element(raw, row_key, _ROW)
-        return True
+        return self._put_element(raw, row_key, _ROW) and is_new
 
     def discard(self, key: K, value: V) -> bool:
         """Remove a value from the set of a key; returns whether it was there."""
         raw = self._raw_key(key)
         row_key = self._element_key(raw, value)
-        if self._rows.get(row_key) is None:
+        if self._reads.get(row_key) is None:
             return False
         self._delete_element(raw, row_key)
         return True
@@ -69,7 +73,7 @@ def _element_of(key: bytes, _row: bytes, _store: str) -> bytes:
 
 
 SETS: Final = StoreKind(
-    "set", TaskSetStore, SetReads,
+    "set", TaskSetStore, reader_of(SetReads),
     key_layout=ELEMENT,
     row_columns=(RowColumn("value", "value", _element_of),),
     are_rows_records=True,

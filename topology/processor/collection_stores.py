@@ -22,6 +22,7 @@ from logstate.contracts.typed_stores import (
 )
 from logstate.serdes.ordered_serde import ordered_of
 from logstate.topology.declaring.argument_checks import check_count
+from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.processor.processor_stores import declared_store, ttl_ms
 
@@ -98,6 +99,7 @@ def map_store(
     max_size: int | None = None,
     in_memory: bool = False,
     logged: bool = True,
+    ttl: timedelta | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[MapStore[K, M, V]]:
     """A store of maps: per key, a value per map key.
@@ -123,6 +125,8 @@ def map_store(
         map_key: type or serde of the map keys.
         max_size: the most map keys of a key, which keeps the greatest: a new one that is too many
             removes the smallest, which may be the new one.
+        ttl: a map key expires so long after the time of the record that was processed when it was
+            put, see :func:`key_value_store`. Not together with ``max_size``.
 
     Source: of this library; as Flink's ``MapState``, with one row per element.
     """
@@ -130,6 +134,7 @@ def map_store(
     return _of_elements(
         name, "map", key, value, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+        ttl=ttl,
     )  # fmt: skip
 
 
@@ -141,6 +146,7 @@ def set_store(
     max_size: int | None = None,
     in_memory: bool = False,
     logged: bool = True,
+    ttl: timedelta | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[SetStore[K, V]]:
     """A store of sets: per key, values without duplicates.
@@ -165,6 +171,8 @@ def set_store(
 
     Args: as for :func:`list_store`, and
         max_size: the most values of a key, which keeps the greatest, as :func:`map_store` does.
+        ttl: a value expires so long after the time of the record that was processed when it was
+            last added, as in :func:`map_store`: ``add`` of a value that is there renews it.
 
     Source: of this library; as Flink's ``MapState`` with its keys alone.
     """
@@ -172,6 +180,7 @@ def set_store(
     return _of_elements(
         name, "set", key, element, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+        ttl=ttl,
     )  # fmt: skip
 
 
@@ -251,7 +260,17 @@ def _of_elements(
     value: Any,
     element: Serde[Any],
     max_size: int | None,
+    *,
+    ttl: timedelta | None = None,
     **options: Any,
 ) -> StoreDeclaration[Any]:
     check_count(max_size, f"max_size of store {name!r}")
-    return declared_store(name, kind, key, value, element=element, capacity=max_size, **options)
+    if ttl is not None and max_size is not None:
+        raise declaration_error(
+            f"Store {name!r} has a ttl and a max_size, and both determine when its elements are"
+            " removed. Leave out one of ttl= and max_size=."
+        )
+    return declared_store(
+        name, kind, key, value,
+        element=element, capacity=max_size, ttl_ms=ttl_ms(name, ttl), **options,
+    )  # fmt: skip

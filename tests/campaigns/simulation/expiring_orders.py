@@ -16,15 +16,17 @@ from logstate.topology import (
     Processor,
     counter_store,
     key_value_store,
+    set_store,
 )
 
 _TTL = timedelta(milliseconds=6)
 SEEN = key_value_store("seen", str, str, ttl=_TTL)
 NUMBERS = counter_store("numbers", str, ttl=2 * _TTL)
+VALUES = set_store("values", str, str, ttl=_TTL)
 
 
 class Remember(Processor[str, str, str, str]):
-    """Keeps the last order of a key for a while, and counts orders."""
+    """Keeps the last order of a key and its values for a while, and counts orders."""
 
     def process(self, record: Record[str, str]) -> None:
         context, key, value = self.context, record.key, record.value
@@ -35,13 +37,15 @@ class Remember(Processor[str, str, str, str]):
         else:
             seen.put(key, value)
         number = context.store(NUMBERS).add(key)
-        shown = before, [*seen.all()], number
+        values = context.store(VALUES)
+        is_new = values.add(key, value[-1:])
+        shown = before, [*seen.all()], number, is_new, [*values.values(key)]
         context.forward(record.with_value(f"{number} {zlib.crc32(repr(shown).encode()):08x}"))
 
 
 def expire(orders: KStream[str, str], prices: KStream[str, str]) -> None:
     """Add the operators of the variant ``expiry``."""
-    stores = SEEN, NUMBERS
+    stores = SEEN, NUMBERS, VALUES
     remembered = orders.process_values(Remember, stores=stores, value=str, name="remember")
     table = prices.to_table(store=Materialized("prices", ttl=_TTL), key=str, value=str)
     joined = remembered.left_join(table, lambda order, price: f"{order}@{price}")

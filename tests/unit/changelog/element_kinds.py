@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from logstate import serdes
 from tests.unit.changelog.kind_under_test import (
     KEYS,
     NUMBER,
+    RETENTION_MS,
     Input,
     KindUnderTest,
     entries_of,
     spec_of,
+    without_index_times,
 )
 from tests.unit.changelog.store_bench import BenchContext
 
@@ -58,6 +61,17 @@ def _add(store: Any, one: Input, context: BenchContext) -> None:
         store.add(one.key, one.value)
 
 
+def _process_at(
+    process: Callable[[Any, Input, BenchContext], None],
+    store: Any,
+    one: Input,
+    context: BenchContext,
+) -> None:
+    if isinstance(context, BenchContext):  # a task has seen the time of the record
+        context.see(one.time)
+    process(store, one, context)
+
+
 def _elements(store: Any, clock: int) -> Any:
     return (
         [store.size(key) for key in KEYS],
@@ -93,6 +107,14 @@ def _of_elements() -> Iterator[KindUnderTest]:
         yield kind
         yield replace(kind, name=f"bounded {name}", spec=replace(spec, capacity=2))
         yield replace(kind, name=f"{name} in memory", spec=replace(spec, in_memory=True))
+        if name != "list":
+            yield replace(
+                kind,
+                name=f"{name} with a TTL",
+                spec=replace(spec, ttl_ms=RETENTION_MS),
+                process=partial(_process_at, process),
+                rows=without_index_times,
+            )
     yield KindUnderTest("counter", spec_of("counter"), _add, entries_of)
 
 

@@ -13,6 +13,8 @@ from tests.unit.changelog.store_bench import BenchContext
 
 TEXT, NUMBER = serdes.string, serdes.int64
 KEYS = ("a", "aa", "b")
+#: retention, history, grace and TTL of the stores that have one
+RETENTION_MS = 100
 
 
 class Input(NamedTuple):
@@ -69,3 +71,8 @@ def indexed_entries_of(store: Any, clock: int) -> Any:
     assert list(store.by("text", ("2",))) == [r for r in rows if number_of[r[0]] == 2]
     assert list(store.by_range("odd", 1, 0)) == []
     return entries_of(store, clock), list(store.by_range("odd")), in_order
+
+
+def without_index_times(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
+    """Of rows with a TTL all but the first time, which depends on earlier writes."""
+    return [(key, row[8:]) for key, row in rows]

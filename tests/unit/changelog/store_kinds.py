@@ -27,17 +27,17 @@ from tests.unit.changelog.kind_under_test import (
     INDEXES,
     KEYS,
     NUMBER,
+    RETENTION_MS,
     TEXT,
     Input,
     KindUnderTest,
     entries_of,
     indexed_entries_of,
     spec_of,
+    without_index_times,
 )
 from tests.unit.changelog.store_bench import BenchContext
 
-#: retention, history and grace of the stores that have one
-RETENTION_MS = 100
 SEGMENT_MS = 30
 _FAR = 2**62
 
@@ -230,10 +230,6 @@ def _without_version(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
     return [(key, row) for key, row in rows if key != b"v"]
 
 
-def _without_index_times(store: Any, rows: list[tuple[bytes, bytes]]) -> Any:
-    return [(key, row[8:]) for key, row in rows]
-
-
 def _subscribe(store: Any, one: Input, context: BenchContext) -> None:
     instruction = Instruction.SUBSCRIBE_AND_ANSWER
     subscription = Subscription(None, instruction, str(one.value), one.choice)
@@ -267,7 +263,7 @@ def _of_keys() -> Iterator[KindUnderTest]:
         spec_of("key_value", ttl_ms=RETENTION_MS),
         _put_at,
         entries_of,
-        _without_index_times,
+        without_index_times,
     )
     yield expiring
     yield replace(
@@ -275,7 +271,7 @@ def _of_keys() -> Iterator[KindUnderTest]:
         name="key-value with a TTL in memory",
         spec=replace(expiring.spec, in_memory=True),
     )
-    rows = replace(rows, process=_put_row_at, rows=_without_index_times)
+    rows = replace(rows, process=_put_row_at, rows=without_index_times)
     for is_with_headers in (False, True):
         options = {"with_headers": is_with_headers, "ttl_ms": RETENTION_MS}
         spec = spec_of("timestamped_key_value", **options)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from logstate.changelog.expiry import Expiry
+from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
-from logstate.changelog.stores.key_value import TaskKeyValueStore
+from logstate.changelog.stores import key_value
 from tests.campaigns.simulation.expiry import Expiry as Schedules
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
@@ -20,7 +21,8 @@ def rows_that_expired_stay_in_the_log(patch: Patch) -> None:
 @scenario_bug(Schedules.of)
 def restored_rows_have_the_time_of_the_restore(patch: Patch) -> None:
     """A replay gives rows the time 0 instead of that of their records, and they expire at once."""
-    edit(patch, TaskKeyValueStore, "restore", "pack_time(timestamp or 0)", "pack_time(0)")
+    old, new = "pack_time(timestamp or 0)", "pack_time(0)"
+    edit(patch, expiring_rows, "restore_rows", old, new, also=key_value)
 
 
 @scenario_bug(Schedules.of)
@@ -45,13 +47,6 @@ def a_replay_leaves_the_entries_of_deleted_rows(patch: Patch) -> None:
     old = "if old is not None:\n        self.index.put(old[:TIME_BYTES] + key, None)"
     edit(patch, ExpiringRows, "_indexed", old, "pass")
     edit(patch, ExpiringRows, "loaded", "found[index + index_time + key] = None", "pass")
-
-
-@scenario_bug(Schedules.of)
-def a_record_that_is_skipped_leaves_its_entries(patch: Patch) -> None:
-    """The rows of a record are rolled back, and the index is not."""
-    old = "self.index.end_journal(rollback=rollback)"
-    edit(patch, ExpiringRows, "end_journal", old, "self.index.end_journal(rollback=False)")
 
 
 @scenario_bug(Schedules.of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.changelog.store_kinds import KEYS, Input
+from tests.unit.changelog.store_kinds import KEYS, RETENTION_MS, Input
 from tests.unit.changelog.stores.model import Model, Play, entries_of, get_shown, gets_of
 
 
@@ -114,9 +114,41 @@ def _sets_shown(store: Any, model: Model) -> Any:
     return [list(store.values(key)) for key in KEYS], list(store.all())
 
 
+class _Writes(Model):
+    """A model of the elements that are live, which notes what is written."""
+
+    def __init__(self, model: Model) -> None:
+        held = model.rows.items()
+        live = {at: row for at, (row, time) in held if time + RETENTION_MS > model.clock}
+        super().__init__(model.spec, live)
+        self.written: dict[Any, Any] = {}
+
+    def set(self, place: Any, value: Any) -> None:
+        super().set(place, value)
+        self.written[place] = value
+
+
+def _expiring(play: Play) -> Play:
+    """The same with a TTL: rows are values with their times."""
+
+    def process(model: Model, one: Input) -> None:
+        model.see(one.time)
+        play.process(writes := _Writes(model), one)
+        for place, value in writes.written.items():
+            if value is None or one.time + RETENTION_MS > model.clock:
+                model.set(place, None if value is None else (value, one.time))
+
+    return Play(
+        process,
+        lambda model: play.expected(_Writes(model)),
+        lambda store, model: play.shown(store, _Writes(model)),
+    )
+
+
 ELEMENT_PLAYS: dict[str, Play] = {
     "list": Play(_list, _elements, _list_shown),
     "map": Play(_map, _elements, _map_shown),
     "set": Play(_set, _sets, _sets_shown),
     "counter": Play(_counter, gets_of, get_shown),
 }
+EXPIRING_PLAYS = {kind: _expiring(ELEMENT_PLAYS[kind]) for kind in ("map", "set")}

@@ -25,7 +25,7 @@ from logstate.serdes.json_serde import json_of
 from tests.examples_tried import at_most
 from tests.unit.changelog.store_bench import MEDIA, StoreBench
 from tests.unit.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest
-from tests.unit.changelog.stores.element_models import ELEMENT_PLAYS
+from tests.unit.changelog.stores.element_models import ELEMENT_PLAYS, EXPIRING_PLAYS
 from tests.unit.changelog.stores.model import Model, Play, entries_of, get_shown, gets_of
 
 _NO_TIME = 2**63 - 1
@@ -273,7 +273,11 @@ PLAYS: dict[str, Play] = {
 }
 
 
-EXPIRING = Play(_expiring, _live_rows, get_shown)
+EXPIRING: dict[str, Play] = {
+    "key_value": Play(_expiring, _live_rows, get_shown),
+    "timestamped_key_value": Play(_expiring, _live_rows, get_shown),
+    **EXPIRING_PLAYS,
+}
 
 
 def of_json() -> Iterator[KindUnderTest]:
@@ -304,7 +308,8 @@ class Bout:
 
     def __init__(self, kind: KindUnderTest, directory: Path | None, *, logs_every: bool) -> None:
         self.kind = kind
-        self.play = PLAYS[kind.spec.kind] if kind.spec.ttl_ms is None else EXPIRING
+        plays = PLAYS if kind.spec.ttl_ms is None else EXPIRING
+        self.play = plays[kind.spec.kind]
         self.bench = StoreBench(kind.spec, directory, logs_every_write=logs_every)
         self.model = Model(kind.spec)
         self.committed = self.model.state()

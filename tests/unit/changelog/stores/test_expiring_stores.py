@@ -25,7 +25,7 @@ from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
 from tests.examples_tried import at_most
-from tests.unit.changelog.kind_under_test import entries_of, spec_of
+from tests.unit.changelog.kind_under_test import spec_of
 from tests.unit.changelog.store_bench import MEDIA, BenchContext, StoreBench, open_state
 from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
 from tests.unit.changelog.stores.test_every_kind_of_store import STEPS, Bout
@@ -117,7 +117,7 @@ class Followed:
 
     def found(self, state: TaskState) -> Any:
         reader = self.reader(state.view.rows["store"], state.view.clocks)
-        return entries_of(reader, 0)
+        return self.kind.answers(reader, 0)
 
 
 @pytest.mark.usefixtures("one_at_a_time")
@@ -136,7 +136,7 @@ def test_a_standby_hides_the_rows_that_its_owner_hides(
         if what.startswith("commit"):
             followed.commit()
             followed.follow(loads=loads)
-            task = entries_of(followed.owner.stores["store"], 0)
+            task = kind.answers(followed.owner.stores["store"], 0)
             assert followed.found(followed.owner) == task
             assert followed.found(followed.standby) == task
     followed.owner.close()

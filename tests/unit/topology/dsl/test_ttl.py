@@ -17,7 +17,9 @@ from logstate.topology import (
     TumblingWindows,
     counter_store,
     key_value_store,
+    map_store,
     session_store,
+    set_store,
     timestamped_key_value_store,
     window_store,
 )
@@ -130,6 +132,36 @@ def test_stores_of_processors_expire_by_the_times_of_their_rows() -> None:
         assert driver.store("timed").get("a") is None
 
 
+PRICES = map_store("prices", str, str, int, ttl=TTL)
+TAGS = set_store("tags", str, int, ttl=TTL)
+
+
+class Collect(Processor[str, int, str, int]):
+    """Keeps values in a map and in a set."""
+
+    def process(self, record: Record[str, int]) -> None:
+        self.context.store(PRICES).put(record.key, str(record.value), record.value)
+        if self.context.store(TAGS).add(record.key, record.value):
+            self.context.forward(record)
+
+
+def test_elements_of_maps_and_sets_expire_one_by_one() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).process(Collect, stores=[PRICES, TAGS], key=str, value=int).to(
+        "new"
+    )
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("a", 1, 100), ("a", 2, 105), ("a", 1, 106), ("a", 3, 115)])
+        prices, tags = driver.store("prices"), driver.store("tags")
+        assert list(prices.items("a")) == [("1", 1), ("3", 3)]
+        assert list(tags.values("a")) == [1, 3]
+        assert (prices.size("a"), tags.size("a")) == (2, 2)
+        driver.pipe_all("in", [("a", 2, 105), ("a", 2, 106)])  # the first one is too late
+        driver.crash(loses_disk=True)
+        assert list(driver.store("tags").values("a")) == [1, 2, 3]
+        assert [value for _, value in driver.read("new", value=int)] == [1, 2, 3, 2]
+
+
 def grouped_by_window(builder: StreamsBuilder) -> Any:
     windows = TumblingWindows(size=TTL)
     groups = builder.stream("t", value=str).group_by_key().windowed_by(windows)
@@ -154,6 +186,10 @@ REFUSED: dict[str, tuple[Callable[[StreamsBuilder], Any], str]] = {
     ),
     "versions": (table_with(ttl=TTL, history=TTL), "a ttl and a history"),
     "few": (table_with(ttl=TTL, capacity=1), "a ttl and a capacity"),
+    "few elements": (
+        lambda _: map_store("x", str, str, int, ttl=TTL, max_size=1),
+        "Store 'x' has a ttl and a max_size",
+    ),
     "every instance": (
         lambda builder: builder.global_table("t", value=str, store=Materialized("x", ttl=TTL)),
         "Store 'x' cannot have a ttl",
