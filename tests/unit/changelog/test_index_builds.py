@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from logstate import serdes
 from logstate.changelog.state import TaskState
+from logstate.changelog.store_fingerprint import fingerprint, keeps_local_rows, store_changes
 from logstate.changelog.stores.kinds import reader_maker
-from logstate.contracts.errors import StoreUnavailableError, UpgradeError
+from logstate.contracts.compatibility import Verdict
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.indexes import IndexSpec
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -152,12 +154,22 @@ def test_rows_without_a_changelog_get_an_index_too() -> None:
     store.put("a", 1)
     store.state.committed(store.state.freeze(), {})
     store.state.apply()
-    try:
-        store.open(replace(unlogged, indexes=INDEXES))
-    except UpgradeError as error:  # pragma: no cover
-        pytest.fail(str(error))
+    store.open(replace(unlogged, indexes=INDEXES))
     build_all(store)
     assert list(store.reader().by("odd", 1)) == [("a", 1)]
+
+
+def test_a_plan_reports_an_index_that_is_added_has_another_type_or_is_gone() -> None:
+    of_text = IndexSpec("odd", str, serdes.ordered(str), "str")
+    other = replace(WITH, indexes=(of_text, INDEXES[1]))
+    for before, after in ((WITHOUT, WITH), (WITH, WITHOUT), (WITH, other)):
+        (change,) = store_changes("store", fingerprint(before), fingerprint(after))
+        assert change.verdict is Verdict.COMPATIBLE
+        assert change.part == "indexes"
+        assert "built from them in the background" in str(change)
+        assert keeps_local_rows([change])
+    renamed = replace(WITH, indexes=(replace(INDEXES[0], of=str), INDEXES[1]))
+    assert store_changes("store", fingerprint(WITH), fingerprint(renamed)) == []
 
 
 _ACTIONS = st.sampled_from(["put", "put", "put", "commit", "apply", "discard", "step", "reopen"])
