@@ -23,7 +23,9 @@ from typing import Any
 
 from logstate.changelog.backend.backend import BackendSnapshot, end_of_prefix
 from logstate.changelog.backend.ordered import merge_rows
+from logstate.changelog.rows.indexed_rows import IndexedRows
 from logstate.changelog.rows.layers import Layer, Run, runs_of, scan_runs
+from logstate.changelog.rows.rows import Rows
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TopicPartition
 
@@ -133,6 +135,16 @@ class CommittedRows:
             last = portion[-1][0]
             lower, upper = (lower, last) if reverse else (last + b"\0", upper)
             size = min(4 * size, _PORTION_MAX)
+
+
+def committed_rows(rows: Rows, lease: SnapshotLease) -> CommittedRows:
+    """The committed rows of a store of a task, with those of its indexes."""
+    layers = rows.unapplied()
+    entries: CommittedRows | None = None
+    if isinstance(rows, IndexedRows):
+        of_indexes = [layer.entries for layer in layers if layer.entries is not None]
+        entries = CommittedRows(rows.entries.prefix, of_indexes, lease)
+    return CommittedRows(rows.prefix, layers, lease, entries)
 
 
 class StateView:

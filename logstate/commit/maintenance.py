@@ -133,13 +133,20 @@ class Maintenance:
             for owned in tasks:
                 owned.task.state.encode_pending()
 
-    def build_indexes(self, running: Iterable[OwnedTask], standbys: Iterable[OwnedTask]) -> None:
-        """Take a step of building an index from rows that were there before it was declared."""
+    def turn(
+        self, running: Sequence[OwnedTask], standbys: Iterable[OwnedTask], *, is_idle: bool
+    ) -> None:
+        """Take a step of building an index from rows that were there before it was declared.
+
+        ``is_idle``: there are no records to process, so rows are encoded ahead.
+        """
+        if is_idle:
+            self.encode_ahead(running)
         self.is_building = False
         for tasks, shows in ((running, True), (standbys, False)):
             for owned in tasks:
                 task = owned.task_or_none
-                if task is not None and task.state.build_indexes(shows=shows):
+                if task is not None and task.state.index_builds.step(shows=shows):
                     self.is_building = True
                     return
 

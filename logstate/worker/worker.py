@@ -231,9 +231,8 @@ class Worker:
         else:
             yield from processing.turn(commits)
         yield from live.idle_tasks.turn(tasks, self._poison_search, observer)
-        if not processing.had_work:
-            self._maintenance.encode_ahead(tasks.running())
-        self._maintenance.build_indexes(tasks.running(), self.followed.tasks.values())
+        standbys, is_idle = self.followed.tasks.values(), not processing.had_work
+        self._maintenance.turn(tasks.running(), standbys, is_idle=is_idle)
         if not observer.is_away:
             yield from self.followed.turn(every, is_busy=processing.had_work)
             yield from self.followed.ask(live.consumer, every)
@@ -245,7 +244,6 @@ class Worker:
 
     def _poll(self) -> Steps[None]:
         has_more = self.processing.had_work or not self._restorer.is_idle or self.followed.has_more
-        has_more = has_more or self._maintenance.is_building
         timeout_s = 0.0 if has_more else self._commits.idle_timeout_s()
         consumer = self._live.consumer
         polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))

@@ -1,4 +1,4 @@
-"""Indexes that are declared for a store with rows: built in steps, beside commits and deaths."""
+"""Indexes that are declared for a store with rows: built in steps, between commits and restarts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Store:
 
 def build_all(store: Store) -> int:
     steps = 0
-    while store.state.build_indexes(shows=True):
+    while store.state.index_builds.step():
         steps += 1
     return steps
 
@@ -89,7 +89,7 @@ def test_a_query_is_refused_until_the_index_is_built_and_other_reads_are_not() -
     with pytest.raises(StoreUnavailableError, match=r"index 'odd' is being built.*Retry"):
         store.reader().by("odd", 1)
     assert store.reader().get("key-0001") == 1
-    store.state.build_indexes(shows=True)
+    store.state.index_builds.step()
     assert list(store.reader().by("odd", 1))
     with pytest.raises(StoreUnavailableError, match="index 'text' is being built"):
         store.reader().by_range("text")
@@ -205,8 +205,8 @@ def test_whatever_happens_while_an_index_is_built_it_equals_a_scan(
             store.open(WITH)
     store.state.discard()
     store.state.apply()
-    while not store.state.index_builds.is_done:
-        store.state.index_builds.step(2)
+    while store.state.index_builds.step(2):
+        pass
     store.state.restored()
     indexed_entries_of(store.reader(), 0)
     indexed_entries_of(store.state.stores["store"], 0)
