@@ -13,7 +13,7 @@ the entries of the row that it replaces, whether the index has reached that row 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,8 @@ from logstate.changelog.rows.indexed_rows import (
     entries_prefix,
     progress_key,
 )
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.stored_meta import secondary_prefix
 from logstate.contracts.stores import StoreSpec
 
 #: rows of one step: some milliseconds
@@ -50,6 +52,15 @@ def changed_indexes(
     return progress, dropped
 
 
+def indexed_rows(
+    _spec: StoreSpec, prefix: bytes, backend: StoreBackend, *, is_cached: bool
+) -> Rows:
+    """Return the rows of a store with indexes."""
+    rows = IndexedRows(prefix, backend, is_cached=is_cached)
+    rows.keep(Rows(secondary_prefix(prefix), backend, is_cached=False))
+    return rows
+
+
 class _Build(NamedTuple):
     """An index that is being built."""
 
@@ -61,29 +72,32 @@ class _Build(NamedTuple):
 class IndexBuilds:
     """The indexes of a task that are being built."""
 
-    def __init__(self, backend: StoreBackend) -> None:
+    def __init__(self, backend: StoreBackend, show: Callable[[], None]) -> None:
+        """``show`` publishes a view with an index that was built."""
         self._backend = backend
+        self._show = show
         self._waiting: list[_Build] = []
 
-    def open(self, spec: StoreSpec, rows: IndexedRows, writes: IndexWrites) -> None:
+    def open(self, spec: StoreSpec, rows: Rows, store: Any) -> None:
         """Note the indexes of a store that the backend says are not built yet."""
+        if not isinstance(rows, IndexedRows) or spec.in_memory:
+            return
+        writes: IndexWrites = store.index_writes
         for one in spec.indexes:
             if self._backend.get(rows.entries.prefix + progress_key(one.name)) is not None:
                 self._waiting.append(_Build(one.name, rows, writes))
                 rows.build = self.finish
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every index is built."""
-        return not self._waiting
 
     def finish(self) -> None:
         """Build every index completely."""
         while self._waiting:
             self.step(_ROWS_AT_ONCE)
 
-    def step(self, rows_max: int = _ROWS_MAX) -> bool:
-        """Index some rows of the backend; True where an index was completed."""
+    def step(self, rows_max: int = _ROWS_MAX, *, shows: bool = True) -> bool:
+        """Index some rows of the backend; False: no index is left to build.
+
+        ``shows``: queries may use an index that was built at once; else from the next view on.
+        """
         if not self._waiting:
             return False
         build = self._waiting[0]
@@ -100,4 +114,6 @@ class IndexBuilds:
         self._backend.write({**build.writes.entries_of(build.name, rows), key: progress})
         if is_last:
             del self._waiting[0]
-        return is_last
+            if shows:
+                self._show()
+        return True

@@ -27,17 +27,16 @@ from pathlib import Path
 from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.expiry import Expiry
-from logstate.changelog.index_builds import IndexBuilds
+from logstate.changelog.index_builds import IndexBuilds, indexed_rows
 from logstate.changelog.loading import Loads
 from logstate.changelog.local_commits import LocalCommits
 from logstate.changelog.local_rows import discard_incompatible_rows
 from logstate.changelog.row_counts import count_rows
-from logstate.changelog.rows.indexed_rows import IndexedRows
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, StateChanges
 from logstate.changelog.segment_offsets import NeededRecords
-from logstate.changelog.stored_meta import prefix_of, read_meta, secondary_prefix
+from logstate.changelog.stored_meta import prefix_of, read_meta
 from logstate.changelog.stores.kinds import build_store, kind_of
 from logstate.changelog.stores.store_kind import Store
 from logstate.changelog.task_lock import TaskLock
@@ -83,8 +82,7 @@ class TaskState:
         self._expiring: dict[str, SegmentClock] = {}
         #: clocks that committed rows stand for; those of the cut may be ahead during a restore
         self._row_clocks: dict[str, TimeCell] = {}
-        #: indexes of stores on the disk that have to be built from their rows
-        self.index_builds = IndexBuilds(self._persistent)
+        self.index_builds = IndexBuilds(self._persistent, self._renew_snapshots)
         self.expiry = Expiry(context, self.meta, self._row_clocks, self._writes)
         self._committed_clocks: dict[str, int] = {}
         self._journaled_clocks: dict[str, int] = {}
@@ -105,12 +103,8 @@ class TaskState:
         prefix = prefix_of(self.meta.number_of(spec.name))
         is_memory = spec.in_memory or self._persistent is self._memory
         backend = self._memory if is_memory else self._persistent
-        rows: Rows
-        if spec.indexes:
-            rows = IndexedRows(prefix, backend, is_cached=not is_memory)
-            rows.keep(Rows(secondary_prefix(prefix), backend, is_cached=False))
-        else:
-            rows = self.expiry.rows_of(spec, prefix, backend, is_cached=not is_memory)
+        make = indexed_rows if spec.indexes else self.expiry.rows_of
+        rows = make(spec, prefix, backend, is_cached=not is_memory)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
         (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
@@ -122,8 +116,7 @@ class TaskState:
         kind = kind_of(spec)
         store = build_store(spec, rows, writes, self._context)
         self.stores[spec.name] = store
-        if isinstance(rows, IndexedRows) and not is_memory:
-            self.index_builds.open(spec, rows, store.index_writes)
+        self.index_builds.open(spec, rows, store)
         if kind.is_segmented:
             self._expiring[spec.name] = store.segments
         elif kind.is_versioned:
@@ -285,17 +278,6 @@ class TaskState:
     def trim_points(self) -> dict[str, int]:
         """Windowed store -> offset below which its changelog may be deleted (segment_offsets)."""
         return self._needed.trim_points()
-
-    def build_indexes(self, *, shows: bool) -> bool:
-        """Take one step of building indexes from rows that are there; False: none is left.
-
-        ``shows``: queries may use an index at once; else from the next view on.
-        """
-        if self.index_builds.is_done:
-            return False
-        if self.index_builds.step() and shows:
-            self._renew_snapshots()
-        return True
 
     # ------------------------------------------------------------------ applying
 

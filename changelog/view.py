@@ -138,7 +138,7 @@ class CommittedRows:
 
 
 def committed_rows(rows: Rows, lease: SnapshotLease) -> CommittedRows:
-    """Return the committed rows of a store: what the backend does not hold, over a snapshot."""
+    """The committed rows of a store of a task, with those of its indexes."""
     layers = rows.unapplied()
     entries: CommittedRows | None = None
     if isinstance(rows, IndexedRows):

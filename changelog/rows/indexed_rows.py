@@ -201,7 +201,7 @@ class IndexWrites(RowCache):
         self._codec = codec
         self._entries = rows.entries
         self._moves = [_Moves(one, {}, {}) for one in spec.indexes]
-        #: whether keys are equal as objects where their bytes are equal
+        #: whether keys are equal as objects exactly when their bytes are
         self._has_keys = equal_as_bytes(spec.key)
         rows.mirror(self)
 

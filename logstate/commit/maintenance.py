@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clients import Admin, Step, Steps
@@ -13,7 +13,6 @@ from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
-from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
@@ -123,15 +122,6 @@ class Maintenance:
             self._checked_ms = now_ms
             self._check_state([owned.task_id for owned in tasks])
 
-    def work_ahead(
-        self, tasks: TaskTable, standbys: Mapping[TaskId, OwnedTask], *, is_idle: bool
-    ) -> None:
-        """Do what makes later commits and queries shorter."""
-        running = tasks.running()
-        if is_idle:
-            self.encode_ahead(running)
-        self.build_indexes(running, standbys.values())
-
     def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
         """Encode rows while the worker is idle, which makes commits shorter.
 
@@ -143,13 +133,20 @@ class Maintenance:
             for owned in tasks:
                 owned.task.state.encode_pending()
 
-    def build_indexes(self, running: Iterable[OwnedTask], standbys: Iterable[OwnedTask]) -> None:
-        """Take a step of building an index from rows that were there before it was declared."""
+    def turn(
+        self, running: Sequence[OwnedTask], standbys: Iterable[OwnedTask], *, is_idle: bool
+    ) -> None:
+        """Take a step of building an index from rows that were there before it was declared.
+
+        ``is_idle``: there are no records to process, so rows are encoded ahead.
+        """
+        if is_idle:
+            self.encode_ahead(running)
         self.is_building = False
         for tasks, shows in ((running, True), (standbys, False)):
             for owned in tasks:
                 task = owned.task_or_none
-                if task is not None and task.state.build_indexes(shows=shows):
+                if task is not None and task.state.index_builds.step(shows=shows):
                     self.is_building = True
                     return
 

@@ -205,7 +205,8 @@ def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]
 
 def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreMethodError:
     """Return the error for a read that a store does not have."""
-    has = ", ".join(read for read in ARGUMENTS if read != "headers_of" and hasattr(store, read))
+    hidden = {"headers_of"} if spec.indexes else {"headers_of", "by", "by_range"}
+    has = ", ".join(read for read in ARGUMENTS if read not in hidden and hasattr(store, read))
     return StoreMethodError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
     )

@@ -82,6 +82,8 @@ class Commits:
         """Return how long a poll may wait for records."""
         if self._under_way is not None or self.tasks.barriers.is_alert:
             return _UNDER_WAY_POLL_S
+        if self.maintenance.is_building:
+            return 0.0
         if not self._has_uncommitted():
             return _IDLE_POLL_S
         left_ms = self.config.commit_interval_ms - self._interval_ms()

@@ -231,7 +231,8 @@ class Worker:
         else:
             yield from processing.turn(commits)
         yield from live.idle_tasks.turn(tasks, self._poison_search, observer)
-        self._maintenance.work_ahead(tasks, self.followed.tasks, is_idle=not processing.had_work)
+        standbys, is_idle = self.followed.tasks.values(), not processing.had_work
+        self._maintenance.turn(tasks.running(), standbys, is_idle=is_idle)
         if not observer.is_away:
             yield from self.followed.turn(every, is_busy=processing.had_work)
             yield from self.followed.ask(live.consumer, every)
@@ -242,8 +243,7 @@ class Worker:
     # ------------------------------------------------------------------ fetching
 
     def _poll(self) -> Steps[None]:
-        has_more = self.processing.had_work or self._maintenance.is_building
-        has_more = has_more or not self._restorer.is_idle or self.followed.has_more
+        has_more = self.processing.had_work or not self._restorer.is_idle or self.followed.has_more
         timeout_s = 0.0 if has_more else self._commits.idle_timeout_s()
         consumer = self._live.consumer
         polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))

@@ -1,4 +1,4 @@
-"""Indexes that are declared for a store with rows: built in steps, beside commits and deaths."""
+"""Indexes that are declared for a store with rows: built in steps, between commits and restarts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from logstate import serdes
 from logstate.changelog.state import TaskState
+from logstate.changelog.store_fingerprint import fingerprint, keeps_local_rows, store_changes
 from logstate.changelog.stores.kinds import reader_maker
-from logstate.contracts.errors import StoreUnavailableError, UpgradeError
+from logstate.contracts.compatibility import Verdict
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.indexes import IndexSpec
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -66,7 +68,7 @@ class Store:
 
 def build_all(store: Store) -> int:
     steps = 0
-    while store.state.build_indexes(shows=True):
+    while store.state.index_builds.step():
         steps += 1
     return steps
 
@@ -87,7 +89,7 @@ def test_a_query_is_refused_until_the_index_is_built_and_other_reads_are_not() -
     with pytest.raises(StoreUnavailableError, match=r"index 'odd' is being built.*Retry"):
         store.reader().by("odd", 1)
     assert store.reader().get("key-0001") == 1
-    store.state.build_indexes(shows=True)
+    store.state.index_builds.step()
     assert list(store.reader().by("odd", 1))
     with pytest.raises(StoreUnavailableError, match="index 'text' is being built"):
         store.reader().by_range("text")
@@ -152,12 +154,22 @@ def test_rows_without_a_changelog_get_an_index_too() -> None:
     store.put("a", 1)
     store.state.committed(store.state.freeze(), {})
     store.state.apply()
-    try:
-        store.open(replace(unlogged, indexes=INDEXES))
-    except UpgradeError as error:  # pragma: no cover
-        pytest.fail(str(error))
+    store.open(replace(unlogged, indexes=INDEXES))
     build_all(store)
     assert list(store.reader().by("odd", 1)) == [("a", 1)]
+
+
+def test_a_plan_reports_an_index_that_is_added_has_another_type_or_is_gone() -> None:
+    of_text = IndexSpec("odd", str, serdes.ordered(str), "str")
+    other = replace(WITH, indexes=(of_text, INDEXES[1]))
+    for before, after in ((WITHOUT, WITH), (WITH, WITHOUT), (WITH, other)):
+        (change,) = store_changes("store", fingerprint(before), fingerprint(after))
+        assert change.verdict is Verdict.COMPATIBLE
+        assert change.part == "indexes"
+        assert "built from them in the background" in str(change)
+        assert keeps_local_rows([change])
+    renamed = replace(WITH, indexes=(replace(INDEXES[0], of=str), INDEXES[1]))
+    assert store_changes("store", fingerprint(WITH), fingerprint(renamed)) == []
 
 
 _ACTIONS = st.sampled_from(["put", "put", "put", "commit", "apply", "discard", "step", "reopen"])
@@ -193,8 +205,8 @@ def test_whatever_happens_while_an_index_is_built_it_equals_a_scan(
             store.open(WITH)
     store.state.discard()
     store.state.apply()
-    while not store.state.index_builds.is_done:
-        store.state.index_builds.step(2)
+    while store.state.index_builds.step(2):
+        pass
     store.state.restored()
     indexed_entries_of(store.reader(), 0)
     indexed_entries_of(store.state.stores["store"], 0)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from logstate import Application, Materialized, StreamsBuilder, Topology, index
-from logstate.contracts.errors import StoreAccessError, StoreArgumentError
+from logstate.contracts.errors import StoreAccessError, StoreArgumentError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.testing import FakeCluster
 from tests.patience import PATIENCE_S, until
@@ -41,9 +41,9 @@ ORDERS = {
 }
 
 
-def topology() -> Topology:
+def topology(indexes: dict[str, Any] | None = None) -> Topology:
     builder = StreamsBuilder()
-    store = Materialized("orders", indexes=INDEXES)
+    store = Materialized("orders", indexes=indexes)
     builder.table("in", value=Order, store=store)
     return builder.build()
 
@@ -57,9 +57,11 @@ def filled(partitions: int) -> FakeCluster:
 
 
 @contextmanager
-def running(cluster: FakeCluster, state_dir: Path) -> Iterator[Application]:
+def running(
+    cluster: FakeCluster, state_dir: Path, indexes: dict[str, Any] | None = INDEXES
+) -> Iterator[Application]:
     with Application(
-        topology(),
+        topology(indexes),
         application_id="app",
         bootstrap="fake:9092",
         state_dir=state_dir,
@@ -171,3 +173,36 @@ def test_an_index_is_there_after_a_restart(tmp_path: Path, loses_disk: bool) -> 
     with running(cluster, tmp_path / ("second" if loses_disk else "first")) as app:
         until(lambda: has_all(app))
         check_reads(app.store("orders"))
+
+
+def finds_by_city(app: Application) -> bool:
+    try:
+        return bool(keys(app.store("orders").by("city", "Oslo")))
+    except StoreUnavailableError:
+        return False
+
+
+def test_an_index_that_is_added_to_a_store_with_rows_is_built_without_a_record(
+    tmp_path: Path,
+) -> None:
+    cluster = filled(1)
+    with running(cluster, tmp_path, None) as app:
+        until(lambda: has_all(app))
+    replayed = len(cluster.records("app-orders-changelog"))
+    with running(cluster, tmp_path, {"city": INDEXES["city"]}) as app:
+        until(lambda: finds_by_city(app))
+        assert keys(app.store("orders").by("city", "Oslo")) == keys_where(
+            lambda o: o.city == "Oslo"
+        )
+    with running(cluster, tmp_path) as app:  # three others
+        for name in INDEXES:
+            until(lambda name=name: is_built(app, name))
+        check_reads(app.store("orders"))
+    assert len(cluster.records("app-orders-changelog")) == replayed
+
+
+def is_built(app: Application, name: str) -> bool:
+    try:
+        return len(keys(app.store("orders").by_range(name))) == len(ORDERS)
+    except StoreUnavailableError:
+        return False
