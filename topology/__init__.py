@@ -34,6 +34,7 @@ from logstate.topology.dsl.handles import (
 )
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.numeric_aggregates import Count, Ewma, Mean, StdDev, Sum
+from logstate.topology.dsl.panes import early
 from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
 from logstate.topology.dsl.value_aggregates import (
     Collect,
@@ -115,6 +116,7 @@ __all__ = [
     "WindowedCogroupedKStream",
     "Windows",
     "counter_store",
+    "early",
     "key_value_store",
     "list_store",
     "lru_store",

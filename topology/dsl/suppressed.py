@@ -191,13 +191,13 @@ def closing_on_idle(table: TableNode) -> list[FoldNode]:
 
     None are found beyond a topic: they run in another task.
     """
-    origins = [*_origins(table)]
-    found = [one for one in origins if isinstance(one, FoldNode)]
-    closes = len(found) == len(origins) and all(one.close_on_idle_ms for one in found)
+    tables = [*origins(table)]
+    found = [one for one in tables if isinstance(one, FoldNode)]
+    closes = len(found) == len(tables) and all(one.close_on_idle_ms for one in found)
     return found if closes else []
 
 
-def _origins(table: TableNode) -> Iterator[TableNode]:
+def origins(table: TableNode) -> Iterator[TableNode]:
     """The tables of the same task that are not computed from other tables."""
     if isinstance(table, CogroupMergeNode):
         parents = table.parents
@@ -209,4 +209,4 @@ def _origins(table: TableNode) -> Iterator[TableNode]:
         parents = ()
         yield table
     for parent in parents:
-        yield from _origins(parent)
+        yield from origins(parent)
