@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import UpgradeError as UpgradeError
     from logstate.contracts.errors import WrongThreadError as WrongThreadError
     from logstate.contracts.late_record import LateRecord as LateRecord
+    from logstate.contracts.pane import Pane as Pane
     from logstate.contracts.records import Change as Change
     from logstate.contracts.records import Record as Record
     from logstate.contracts.records import RecordContext as RecordContext
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from logstate.topology import ValueTransformer as ValueTransformer
     from logstate.topology import Windows as Windows
     from logstate.topology import counter_store as counter_store
+    from logstate.topology import early as early
     from logstate.topology import index as index
     from logstate.topology import key_value_store as key_value_store
     from logstate.topology import list_store as list_store
@@ -142,6 +144,7 @@ _PUBLIC = {
         " WrongThreadError"
     ),
     "logstate.contracts.late_record": "LateRecord",
+    "logstate.contracts.pane": "Pane",
     "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",
     "logstate.contracts.serving": "Serving",
@@ -165,7 +168,8 @@ _PUBLIC = {
         " TopN CountWindows GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable"
         " KStream KTable KeyTimers Materialized Processor ProcessorContext SessionWindows"
         " SlidingWindows StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer"
-        " Windows counter_store index key_value_store list_store lru_store map_store session_store"
+        " Windows counter_store early index key_value_store list_store lru_store map_store"
+        " session_store"
         " set_store"
         " timer_store timestamped_key_value_store until_time_limit until_window_closes"
         " versioned_store window_store"

@@ -35,6 +35,7 @@ from logstate.topology.dsl.handles import (
 )
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.numeric_aggregates import Count, Ewma, Mean, StdDev, Sum
+from logstate.topology.dsl.panes import early
 from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
 from logstate.topology.dsl.value_aggregates import (
     Collect,
@@ -116,6 +117,7 @@ __all__ = [
     "WindowedCogroupedKStream",
     "Windows",
     "counter_store",
+    "early",
     "index",
     "key_value_store",
     "list_store",

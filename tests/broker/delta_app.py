@@ -1,9 +1,9 @@
-"""An application that emits deltas and changes, in a separate process that kills itself.
+"""An application that emits deltas, changes and panes, in a separate process that kills itself.
 
 ``clicks`` (key user) are counted per user and window, and summed per page behind a repartition
 topic; the deltas of both go to ``deltas``. Changes of the sessions of users go to ``changes``, with
-both values. With ``kill_after``, the process kills itself while it sends the result of that number,
-before the commit.
+both values, and panes of windows to ``panes``. With ``kill_after``, the process kills itself while
+it sends the result of that number, before the commit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import Any
 
 from logstate.app.application import Application
 from logstate.contracts.records import Change
-from logstate.topology import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
+from logstate.topology import (
+    Materialized,
+    SessionWindows,
+    StreamsBuilder,
+    TumblingWindows,
+    early,
+)
 from logstate.topology.plan.plan import Topology
 
 SIZE_MS = 10
@@ -51,6 +57,11 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
     visits = sessions.count(store=Materialized("visits", retention=timedelta(hours=1)))
     changes = visits.to_change_stream().select_key(sent, key=str)
     changes.map_values(text_of, value=str).to(f"{prefix}-changes")
+    halves = clicks.group_by_key(name="users").windowed_by(WINDOWS).count(store="halves")
+    panes = halves.to_pane_stream(early(records=2), name="pane-rows").select_key(sent, key=str)
+    panes.map_values(lambda one: f"{one.number} {one.timing} {one.value}", value=str).to(
+        f"{prefix}-panes"
+    )
     return builder.build()
 
 

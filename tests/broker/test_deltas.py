@@ -1,5 +1,5 @@
-"""Deltas on the real broker add up to the rows, and changes have the value before, although the
-process is killed while it sends.
+"""Deltas on the real broker add up to the rows, changes have the value before, and numbers of panes
+have no gaps, although the process is killed while it sends.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ class Clicks:
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self._topic = f"{prefix}-clicks"
         create_topic(bootstrap, self._topic, partitions=2)
-        for topic in ("deltas", "changes"):
+        for topic in ("deltas", "changes", "panes"):
             create_topic(bootstrap, f"{prefix}-{topic}", partitions=1)
         self.cluster = KafkaCluster(bootstrap)
         self._reader = self.cluster.log_consumer()
-        self._deltas, self._changes = (
-            TopicPartition(f"{prefix}-{topic}", 0) for topic in ("deltas", "changes")
-        )
-        self._reader.assign({self._deltas: 0, self._changes: 0})
+        self._outputs = [
+            TopicPartition(f"{prefix}-{topic}", 0) for topic in ("deltas", "changes", "panes")
+        ]
+        self._reader.assign(dict.fromkeys(self._outputs, 0))
         self.wanted, self.sums = Counter[str](), Counter[str]()
         self.visits: dict[str, str] = {}
+        self.panes: dict[str, list[str]] = {}
 
     def send(self, number: int) -> None:
         """Each user clicks in the window of the round and, again, in that of the first one."""
@@ -59,12 +60,16 @@ class Clicks:
         for partition, records in self._reader.poll(1_000, 0.1).records.items():
             for record in records:
                 key, value = (record.key() or b"").decode(), (record.value() or b"").decode()
-                if partition == self._deltas:
+                if partition == self._outputs[0]:
                     self.sums[key] += int(value)
-                    continue
-                old, new = value.split()
-                assert self.visits.get(key, "None") == old, key
-                self.visits[key] = new
+                elif partition == self._outputs[1]:
+                    old, new = value.split()
+                    assert self.visits.get(key, "None") == old, key
+                    self.visits[key] = new
+                else:
+                    panes = self.panes.setdefault(key, [])
+                    assert value.split()[0] == str(len(panes)), key
+                    panes.append(value)
 
     def add_up(self) -> bool:
         """Whether the deltas so far add up to all clicks so far."""
@@ -73,7 +78,7 @@ class Clicks:
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        ends = self.cluster.admin().end_offsets([self._deltas, self._changes])
+        ends = self.cluster.admin().end_offsets(self._outputs)
 
         def is_read() -> bool:
             self.read()
@@ -99,3 +104,7 @@ def test_deltas_add_up_although_processes_are_killed(
     clicks.read_to_end()
     assert clicks.sums == clicks.wanted
     assert sum(int(n) for n in clicks.visits.values() if n != "None") == CLICKS
+    first = [panes for key, panes in clicks.panes.items() if key.endswith("@0-10")]
+    assert len(first) == USERS
+    for panes in first:  # one user clicks twice in the first round, and once in each later one
+        assert panes[-1].split()[1:] == ["late", str(ROUNDS + 2)]

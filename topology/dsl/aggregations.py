@@ -191,7 +191,8 @@ class Emission(NamedTuple):
             return cls("commit", difference)
         if fold.difference is None:
             raise declaration_error(
-                f'emit="delta" needs the difference of two aggregates: {fold.no_difference}.'
+                'emit="delta" sends what was added to an aggregate since the commit before. Here'
+                f" {fold.no_difference}."
             )
         return cls("commit", fold.difference)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, Literal, TextIO, TypeVar, Unpack, overload
 
+from logstate.contracts.pane import Pane
 from logstate.contracts.records import Change, Windowed
 from logstate.contracts.serde_types import SerdeLike, Untyped
 from logstate.topology.declaring import argument_checks, callbacks
@@ -78,6 +79,7 @@ from logstate.topology.dsl.grouped_flow import (
 from logstate.topology.dsl.interval_join import IntervalJoinOptions, interval_joined
 from logstate.topology.dsl.late_streams import add_late_changes
 from logstate.topology.dsl.materialized import AnyWindows, Materialized
+from logstate.topology.dsl.panes import Early, pane_stream
 from logstate.topology.dsl.stream_flow import Also, StreamFlow, StreamTableOptions
 from logstate.topology.dsl.stream_joins import join_stream
 from logstate.topology.dsl.stream_stream_join import JoinKind, StreamJoinOptions
@@ -3203,6 +3205,56 @@ class KTable(TableFlow[K, V]):
             self.builder, node.name, logical, self.source_names, self.key, None,
             needs_repartition=False,
         )  # fmt: skip
+
+    def to_pane_stream(
+        self, trigger: Early | None = None, *, name: str | None = None
+    ) -> KStream[K, Pane[V]]:
+        """The results of each window as panes: early ones, one on time at its end, and late ones.
+
+        >>> from datetime import timedelta
+        >>> from logstate import Pane, StreamsBuilder, TopologyTestDriver, TumblingWindows, early
+        >>> builder = StreamsBuilder()
+        >>> ten = TumblingWindows(size=timedelta(seconds=10), grace=timedelta(seconds=5))
+        >>> counts = builder.stream("clicks", value=str).group_by_key().windowed_by(ten)
+        >>> panes = counts.count(store="n").to_pane_stream(early(records=2), name="panes")
+        >>> panes.select_key(lambda window, _: f"{window.key} {window.start_ms}", key=str).to("out")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     clicks = [("ada", "a", 1_000), ("ada", "b", 2_000), ("ada", "c", 3_000)]
+        ...     driver.pipe_all("clicks", [*clicks, ("bob", "d", 12_000), ("ada", "e", 9_000)])
+        ...     for key, pane in driver.read("out", key=str, value=Pane[int]):
+        ...         print(key, pane)
+        ada 0 Pane(value=2, old=None, timing='early', number=0)
+        ada 0 Pane(value=3, old=2, timing='on_time', number=1)
+        ada 0 Pane(value=4, old=3, timing='late', number=2)
+
+        Semantics: as every operator, but
+            Null value: none comes. A row that is deleted, such as a session that has grown, is a
+                pane without a value if one with a value was sent.
+            Late records: within the grace each update is a late pane; after that the aggregation
+                drops them. A window whose first record comes after its end has late panes only.
+            Order: what the end of windows, or ``early(every=...)``, makes due is sent before the
+                update that advances stream time, by time and the key's bytes.
+            Repartition: none here.
+            Store: two, with changelogs: ``<name>`` with a row per window until it closes, and
+                ``<name>-timers``.
+            Timestamp: that of the row. Headers: of the record that caused the pane.
+            Quirk: time is the largest timestamp of the table's updates, so an idle topic sends no
+                panes.
+
+        Args:
+            trigger: :func:`early`; without it there are no early panes.
+            name: the operator's name, and that of its store; required.
+
+        Returns:
+            The stream of panes, under the windowed keys.
+
+        Raises:
+            TopologyError: no name, or the table is not one of windows of one grouped stream with
+                ``emit="update"``.
+
+        Source: Beam's panes (``PaneInfo``).
+        """
+        return KStream._of(pane_stream(self, trigger, name))
 
     @overload
     def group_by(

@@ -191,12 +191,12 @@ def windowed_origins(table: TableNode) -> tuple[FoldNode, ...]:
 
     None are found beyond a topic: they run in another task.
     """
-    origins = [*_origins(table)]
-    found = tuple(one for one in origins if isinstance(one, FoldNode))
-    return found if len(found) == len(origins) else ()
+    tables = [*origins(table)]
+    found = tuple(one for one in tables if isinstance(one, FoldNode))
+    return found if len(found) == len(tables) else ()
 
 
-def _origins(table: TableNode) -> Iterator[TableNode]:
+def origins(table: TableNode) -> Iterator[TableNode]:
     """The tables of the same task that are not computed from other tables."""
     if isinstance(table, CogroupMergeNode):
         parents = table.parents
@@ -208,4 +208,4 @@ def _origins(table: TableNode) -> Iterator[TableNode]:
         parents = ()
         yield table
     for parent in parents:
-        yield from _origins(parent)
+        yield from origins(parent)

@@ -31,6 +31,7 @@ from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
 from tests.campaigns.simulation.overtaken_tables import OvertakenTables
+from tests.campaigns.simulation.panes import Panes
 from tests.campaigns.simulation.partition_times import PartitionTimes
 from tests.campaigns.simulation.pauses import Pauses
 from tests.campaigns.simulation.refused_results import RefusedResults
@@ -81,6 +82,7 @@ STORIES = {
     "late_streams": Story(LateStreams.of),
     "named_cuts": Story(NamedCuts.of),
     "overtaken_tables": Story(OvertakenTables.of),
+    "panes": Story(Panes.of),
     "partition_times": Story(PartitionTimes.of),
     "pauses": Story(Pauses.of),
     "refused_results": Story(RefusedResults.of),

@@ -51,6 +51,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     membership_bugs,
     move_bugs,
     overlap_bugs,
+    pane_bugs,
     production_bugs,
     replay_bugs,
     restore_bugs,

@@ -1,0 +1,106 @@
+"""Panes of windows and sessions, under the faults of any schedule.
+
+Panes follow from the orders of a partition, in their order, and from nothing else. So those that
+were committed are, exactly and in their order, those of a run without faults. Their numbers have no
+gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+
+from logstate.contracts.pane import Pane
+from logstate.contracts.records import Windowed
+from logstate.testing import TopologyTestDriver
+from logstate.testing.simulation.swarm import Swarm
+from logstate.testing.simulation.upstream import Input
+from logstate.topology import (
+    Materialized,
+    SessionWindows,
+    StreamsBuilder,
+    Topology,
+    TumblingWindows,
+    early,
+)
+from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation.oracles import same
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.swarm import draw
+
+_GRACE = timedelta(milliseconds=4)
+_WINDOWS = TumblingWindows(size=timedelta(milliseconds=8), grace=_GRACE)
+_SESSIONS = SessionWindows(gap=timedelta(milliseconds=2), grace=_GRACE)
+_OFTEN, _BY_TWO = early(every=timedelta(milliseconds=2)), early(records=2)
+_TOPICS = ("enriched", "windowed", "regions")
+
+
+@cache
+def topology(*, in_memory: bool) -> Topology:
+    """Windows with early panes by time and by number, and sessions."""
+    builder = StreamsBuilder(in_memory_stores=in_memory)
+    groups = builder.stream(flow.ORDERS, key=str, value=str).group_by_key()
+    counts = groups.windowed_by(_WINDOWS).count(store="counts")
+    visits = groups.windowed_by(_SESSIONS).count(
+        store=Materialized("visits", retention=timedelta(seconds=1))
+    )
+    often = counts.to_pane_stream(_OFTEN, name="often")
+    by_two = counts.to_pane_stream(_BY_TWO, name="by-two")
+    sessions = visits.to_pane_stream(_OFTEN, name="of-visits")
+    for panes, topic in zip((often, by_two, sessions), _TOPICS, strict=True):
+        panes.select_key(_key_of, key=str).map_values(_text_of, value=str).to(topic)
+    return builder.build()
+
+
+def _key_of(window: Windowed[str], _: object) -> str:
+    return f"{window.key}@{window.start_ms}-{window.end_ms}"
+
+
+def _text_of(pane: Pane[int]) -> str:
+    return f"{pane.number} {pane.timing} {pane.old} {pane.value}"
+
+
+class Panes(Schedule):
+    """A schedule of this flow; exactly-once, because then each pane is there once."""
+
+    @classmethod
+    def of(cls, seed: int) -> Panes:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="panes", guarantee="exactly_once"))
+
+    def __init__(self, swarm: Swarm) -> None:
+        # A transaction cannot send time 0, and a session that begins there would begin later.
+        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=24, prices=0)
+        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
+        super().__init__(swarm, inputs=later)
+        self.judge = self._judge
+
+    def _topology(self) -> Topology:
+        return topology(in_memory=self.swarm.in_memory)
+
+    def _judge(self) -> None:
+        wanted: dict[str, dict[str, list[str]]] = {topic: {} for topic in _TOPICS}
+        for partition in range(self.partitions):
+            orders = tuple(one for one in self.inputs if one.partition == partition)
+            for topic, panes in _undisturbed(orders).items():
+                for key, pane in panes:
+                    wanted[topic].setdefault(key, []).append(pane)
+        for topic in _TOPICS:
+            found: dict[str, list[str]] = {}
+            for key, pane in self.committed_records(topic):
+                found.setdefault(key, []).append(pane)
+                self.counters["compared_panes"] += 1
+            for key, panes in found.items():
+                numbers = [int(pane.split()[0]) for pane in panes]
+                same(f"numbers of panes of {key}", numbers, list(range(len(panes))))
+            same(f"panes of {topic}", found, wanted[topic])
+
+
+@cache
+def _undisturbed(orders: tuple[Input, ...]) -> dict[str, list[tuple[str, str]]]:
+    """The panes by topic of a run without faults."""
+    with TopologyTestDriver(topology(in_memory=True)) as driver:
+        for one in orders:
+            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
+        return {topic: driver.read(topic, key=str, value=str) for topic in _TOPICS}
