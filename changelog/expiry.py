@@ -46,6 +46,16 @@ class Expiry:
         self._opened.append((spec, rows))
         return rows
 
+    def is_due(self, stream_time: int) -> bool:
+        """Whether rows wait to be deleted: a task that starts commits without a record then."""
+        return any(
+            rows.is_due(
+                max(self._context.time_cell(f"store:{spec.name}").time, stream_time), ttl_ms
+            )
+            for spec, rows in self._opened
+            if (ttl_ms := spec.ttl_ms) is not None
+        )
+
     def delete(self, stream_time: int) -> bool:
         """Delete rows that have expired, a limited number; True where there may be more of them.
 

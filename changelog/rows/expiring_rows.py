@@ -298,6 +298,11 @@ class ExpiringRows(Rows):
             portions += 1
         return found, has_more
 
+    def is_due(self, stream_time: int, ttl_ms: int) -> bool:
+        """Whether any entry is due."""
+        end = pack_time(max(0, min(stream_time - ttl_ms + 1, _MAX_TIME_MS)))
+        return bool(self.index.due(self._searched, end, 1))
+
     def _has_expired(self, entry: bytes, end: bytes) -> bool:
         """Whether the row of an entry that is due has expired too; otherwise the entry goes."""
         row = self.get(entry[TIME_BYTES:])

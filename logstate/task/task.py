@@ -217,6 +217,8 @@ class Task(TaskInput):
             self.queues[partition] = PartitionQueue(partition, position)
             self.consumed[partition] = position
         self.committed_offsets = dict(self.consumed)
+        if self.state.expiry.is_due(self.stream_time):
+            self.has_uncommitted_input = True  # their deletion must not wait for a record
 
     @property
     def has_moved(self) -> bool:

@@ -193,6 +193,18 @@ def test_a_large_replay_makes_the_index_again(tmp_path: Path) -> None:
     state.close()
 
 
+def test_a_task_that_starts_knows_whether_rows_wait_to_be_deleted() -> None:
+    bench = StoreBench(PLAIN)
+    put(bench, "a", 1, 50)
+    bench.commit()
+    found = {time: bench.restored().state.expiry.is_due(time) for time in (-1, 60, 149, 150)}
+    assert found == {-1: False, 60: False, 149: False, 150: True}
+    bench.context.see(150)
+    bench.commit()
+    assert not bench.restored().state.expiry.is_due(150)
+    bench.close()
+
+
 @pytest.mark.parametrize("is_logged", [True, False])
 def test_rows_of_the_layout_with_one_time_are_restored_or_refused(is_logged: bool) -> None:
     disk, spec = KeptRows(), spec_of("key_value", ttl_ms=TTL_MS, is_logged=is_logged)

@@ -1,0 +1,132 @@
+"""One run: rows are written, a tenth of them again, the others expire, and all readers agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from logstate import Application
+from logstate.contracts.clients import NewTopic
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.topic_names import changelog_topic
+from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.log_reader import log_bounds
+from tests.campaigns.spark_chaos.logs import Logs
+from tests.campaigns.toolkit.process import kill, start_module
+from tests.campaigns.ttl.application import STORE, TTL, application
+from tests.patience import until
+
+_BATCH = 10_000
+_FIRST_MS = 1_700_000_000_000
+_HALF_MS = int(TTL.total_seconds() * 500)
+
+Rows = dict[str, int]
+
+
+class Found(NamedTuple):
+    """The rows of the store, by the name of a reader."""
+
+    expected: Rows
+    by_reader: Mapping[str, Rows]
+    #: records of the changelog, tombstones included
+    logged: int
+
+    @property
+    def wrong(self) -> list[str]:
+        """The readers that see anything else."""
+        return [name for name, rows in self.by_reader.items() if rows != self.expected]
+
+
+def run(
+    bootstrap: str,
+    name: str,
+    path: Path,
+    keys: int,
+    *,
+    spark: Callable[[str, str], Rows] | None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Found:
+    """Write the rows, kill the instance, lose its disk, and read the store in every way."""
+    topic, log = f"{name}-in", TopicPartition(changelog_topic(name, STORE), 0)
+    admin = KafkaCluster(bootstrap).admin()
+    admin.create_topics([NewTopic(topic, 1, 1, {})])
+    admin.close()
+    names = [f"key-{number:07}" for number in range(keys)]
+    refreshed = names[::10]
+    _send(bootstrap, topic, ((key, 1, _FIRST_MS + at % 1_000) for at, key in enumerate(names)))
+    worker = start_module(
+        "tests.campaigns.ttl.application", bootstrap, name, path / "lost", log=path / "worker.log"
+    )
+    try:
+        until(lambda: _end_of_log(bootstrap, log) > keys // 2, "half of the rows are not logged")
+    finally:
+        kill(worker)
+    report(f"killed with {_end_of_log(bootstrap, log):,} records in the changelog")
+    later = ((key, 2, _FIRST_MS + _HALF_MS + at) for at, key in enumerate(refreshed))
+    _send(bootstrap, topic, later)
+    _send(bootstrap, topic, [("now", 3, _FIRST_MS + 2 * _HALF_MS + 1_000)])
+    expected = {**dict.fromkeys(refreshed, 2), "now": 3}
+    owner = application(bootstrap, name, path / "new", serves=True)
+    other = application(bootstrap, name, path / "other", serves=True)
+    with owner, closing(Logs(bootstrap, [log])) as logs:
+        until(lambda: len(_rows(owner)) == len(expected), lambda: f"{len(_rows(owner))} rows")
+        with other:
+            until(lambda: _latest(bootstrap, logs, log).keys() == expected.keys(), "rows are left")
+            by_reader = {
+                "store": _rows(owner) or _rows(other),
+                "changelog": _latest(bootstrap, logs, log),
+                "remote query": until(lambda: _remote_rows(other)),
+            }
+            if spark is not None:
+                by_reader["Spark"] = spark(bootstrap, name)
+        return Found(expected, by_reader, _end_of_log(bootstrap, log))
+
+
+def _send(bootstrap: str, topic: str, records: Iterable[tuple[str, int, int]]) -> None:
+    producer = KafkaCluster(bootstrap).plain_producer()
+    batch: list[ProducedRecord] = []
+    for key, value, time in records:
+        batch.append(ProducedRecord(topic, 0, key.encode(), value.to_bytes(8), time))
+        if len(batch) == _BATCH:
+            producer.produce(batch)
+            producer.flush()
+            batch = []
+    producer.produce(batch)
+    producer.flush()
+    producer.close()
+
+
+def _end_of_log(bootstrap: str, log: TopicPartition) -> int:
+    try:
+        return log_bounds({"bootstrap.servers": bootstrap}, [log])[log].stable_end
+    except LogstateError:  # no such topic yet
+        return 0
+
+
+def _rows(app: Application) -> Rows:
+    """What the instance itself answers; nothing if it does not have the partition."""
+    try:
+        return {key: row.value for key, row in app.store(STORE, key=str, value=int).all()}
+    except LogstateError:
+        return {}
+
+
+def _remote_rows(app: Application) -> Rows:
+    """What an instance is told by the one that has the partition."""
+    try:
+        return {key: row.value for key, row in app.remote_store(STORE, key=str, value=int).all()}
+    except LogstateError:
+        return {}
+
+
+def _latest(bootstrap: str, logs: Logs, log: TopicPartition) -> Rows:
+    """What compaction leaves of the changelog: the last record of each key, no tombstones."""
+    logs.wait_for({log: _end_of_log(bootstrap, log)})
+    found: dict[bytes, bytes | None] = {}
+    for entry in logs.entries[log]:
+        assert entry.key is not None
+        found[entry.key] = entry.value
+    return {key.decode(): int.from_bytes(row) for key, row in found.items() if row is not None}
