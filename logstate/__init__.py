@@ -169,10 +169,8 @@ _PUBLIC = {
         " KStream KTable KeyTimers Materialized Processor ProcessorContext SessionWindows"
         " SlidingWindows StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer"
         " Windows counter_store early index key_value_store list_store lru_store map_store"
-        " session_store"
-        " set_store"
-        " timer_store timestamped_key_value_store until_time_limit until_window_closes"
-        " versioned_store window_store"
+        " session_store set_store timer_store timestamped_key_value_store until_time_limit"
+        " until_window_closes versioned_store window_store"
     ),
     "logstate.worker.task_lag": "TaskLag",
 }
