@@ -1,9 +1,8 @@
 """An application with joins by time, in a separate process that kills itself.
 
-Each of ``orders`` (key user) is joined with the first one of ``payments`` within 10 ms. Each of
-``payments`` is joined with the order that was the last at its time, of the stream and of a table.
-Results and late records go to ``joined``. With ``kill_after``, the process kills itself while it
-makes the result of that number, before the commit.
+Each of ``orders`` (key user) is joined with the first one of ``payments`` within 10 ms; results and
+late records go to ``joined``. With ``kill_after``, the process kills itself while it makes the
+result of that number, before the commit.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from pathlib import Path
 
 from logstate.app.application import Application
 from logstate.contracts.late_record import LateRecord
-from logstate.topology import Materialized, StreamsBuilder
+from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
 
-NEAR = timedelta(milliseconds=10)
+WITHIN = timedelta(0), timedelta(milliseconds=10)
 GRACE = timedelta(milliseconds=5)
 
 
@@ -29,17 +28,9 @@ class Made:
     def __init__(self, kill_after: int) -> None:
         self._left = kill_after
 
-    def first(self, order: str, payment: str | None) -> str:
+    def pair(self, order: str, payment: str | None) -> str:
         self._count()
-        return f"first {order} {payment}"
-
-    def last(self, payment: str, order: str) -> str:
-        self._count()
-        return f"last {payment} {order}"
-
-    def valid(self, payment: str, order: str) -> str:
-        self._count()
-        return f"valid {payment} {order}"
+        return f"first {order}+{payment}"
 
     def late(self, late: LateRecord[str, str]) -> str:
         self._count()
@@ -59,19 +50,16 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
     )
     first = orders.interval_join(
         payments,
-        made.first,
+        made.pair,
         how="left",
-        within=(timedelta(0), NEAR),
+        within=WITHIN,
         match="first",
         grace=GRACE,
         name="first",
         late="late",
     )
     late = builder.late("late", key=str, value=str).map_values(made.late)
-    last = payments.as_of_join(orders, made.last, tolerance=NEAR, grace=GRACE, name="last")
-    table = orders.to_table(store=Materialized("orders", history=timedelta(days=1)))
-    valid = payments.as_of_join(table, made.valid, tolerance=NEAR)
-    first.merge(late, last, valid).to(f"{prefix}-joined", key=str, value=str)
+    first.merge(late).to(f"{prefix}-joined", key=str, value=str)
     return builder.build()
 
 

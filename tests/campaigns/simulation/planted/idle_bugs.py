@@ -38,7 +38,7 @@ def a_task_waits_for_the_ends_above_only(patch: Patch) -> None:
 @scenario_bug(IdleWindows.of)
 def a_new_process_emits_final_results_again(patch: Patch) -> None:
     """How far final results were emitted is not part of the cut."""
-    edit(patch, CloseClock, "__init__", 'task.time_cell(f"emitted:{store}")', "TimeCell()")
+    edit(patch, CloseClock, "__init__", "sent_until(task, store)", "TimeCell()")
 
 
 @bug
