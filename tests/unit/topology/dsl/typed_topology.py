@@ -163,8 +163,8 @@ def joins_by_time(clicks: KStream[str, Click], texts: KStream[str, str]) -> None
         late="late",
     )
     assert_type(one, KStream[str, str])
-    clicks.interval_join(texts, lambda a, b: len(b), how="left", within=near, name="l")  # type: ignore[arg-type]
-    clicks.interval_join(texts, lambda a, b: len(b), within=near, match="any", name="m")  # type: ignore[arg-type]
+    clicks.interval_join(texts, lambda a, b: len(b), how="left", within=near, name="l")  # type: ignore[call-overload]
+    clicks.interval_join(texts, lambda a, b: len(b), within=near, match="any", name="m")  # type: ignore[call-overload]
     clicks.interval_join(texts, lambda a, b: len(b), windows=near, name="n")  # type: ignore[call-overload]
 
 
@@ -176,7 +176,7 @@ def joins_as_of(
     assert_type(last, KStream[str, int])
     valid = clicks.as_of_join(names, lambda key, a, b: key + (b or ""), how="left", value=str)
     assert_type(valid, KStream[str, str])
-    clicks.as_of_join(names, lambda a, b: len(b), how="left")  # type: ignore[arg-type]
+    clicks.as_of_join(names, lambda a, b: len(b), how="left")  # type: ignore[call-overload]
     clicks.as_of_join(names, lambda a, b: len(b), how="outer")  # type: ignore[call-overload]
 
 
