@@ -169,14 +169,14 @@ def aggregate_store(
     )
 
 
-class Emission(NamedTuple):
+class EmitOption(NamedTuple):
     """When an aggregation sends, and the function of its deltas if it sends those."""
 
     emit: Emit
     difference: Difference | None = None
 
     @classmethod
-    def of(cls, options: AggregateOptions[Any], fold: Fold) -> Emission:
+    def of(cls, options: AggregateOptions[Any], fold: Fold) -> EmitOption:
         """Return the emission of an aggregation; raises TopologyError for one that has none."""
         emit, difference = options.get("emit", "update"), options.get("difference")
         if emit != "delta":
@@ -203,7 +203,7 @@ class StreamAggregation:
 
     windows: AnyWindows | None
     store: StoreSpec
-    emission: Emission
+    emission: EmitOption
     emit_interval_ms: int | None
 
     def node(self, name: str, fold: Fold) -> FoldNode:

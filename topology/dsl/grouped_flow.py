@@ -19,7 +19,7 @@ from logstate.topology.dsl.aggregate_records import GroupAggregates
 from logstate.topology.dsl.aggregations import (
     AggregateOptions,
     Aggregator,
-    Emission,
+    EmitOption,
     Fold,
     FoldOptions,
     StreamAggregation,
@@ -83,7 +83,7 @@ class GroupedFlow(Flow[K, V]):
                 " aggregate in windows: windowed_by(...), or in a store whose history a record can"
                 " be too old for: Materialized(..., history=timedelta(...))."
             )
-        emission = Emission.of(options, fold)
+        emission = EmitOption.of(options, fold)
         return StreamAggregation(windows, store, emission, self.builder.window_emit_interval_ms)
 
 
@@ -194,7 +194,9 @@ def cogrouped(
     return TableFlow(first.builder, merge_name, merged, sources, key, value, merge)
 
 
-def send_deltas(node: FoldNode | TableAggregateNode | CogroupMergeNode, emission: Emission) -> None:
+def send_deltas(
+    node: FoldNode | TableAggregateNode | CogroupMergeNode, emission: EmitOption
+) -> None:
     """Let a node send the differences of its new and old values, if the aggregation does."""
     if emission.difference is not None:
         node.difference = emission.difference
@@ -213,7 +215,7 @@ class GroupedTableFlow(Flow[K, V]):
     ) -> TableFlow[Any, Any]:
         what = "An aggregation of a grouped table"
         spec = aggregate_store(what, None, self, options, fold)
-        emission = Emission.of(options, fold)
+        emission = EmitOption.of(options, fold)
         name = options.get("name")
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
