@@ -1,0 +1,143 @@
+"""An example on a broker: its input, its instances, and kills of one of them meanwhile."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from logstate.contracts.clients import NewTopic
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.kafka.cluster import KafkaCluster
+from tests.campaigns.toolkit.process import kill, start_module, terminate
+from tests.patience import until
+
+PARTITIONS = 3
+#: key, value and timestamp of a record, as bytes
+Entry = tuple[bytes | None, bytes | None, int]
+
+
+class ExampleRun:
+    """``module`` has a function ``topology(prefix)``; ``topics`` are made, without the prefix."""
+
+    def __init__(
+        self, module: str, bootstrap: str, name: str, path: Path, topics: Sequence[str]
+    ) -> None:
+        self.bootstrap, self.name, self._module, self._path = bootstrap, name, module, path
+        self._cluster = KafkaCluster(bootstrap)
+        self._producer = self._cluster.plain_producer()
+        self._instances: dict[int, subprocess.Popen[bytes]] = {}
+        admin = self._cluster.admin()
+        admin.create_topics([NewTopic(f"{name}-{one}", PARTITIONS, 1, {}) for one in topics])
+        admin.close()
+
+    # ------------------------------------------------------------------ instances
+
+    def start(self, number: int) -> None:
+        self._instances[number] = start_module(
+            "tests.broker.example_instance",
+            *(self._module, self.bootstrap, self.name, self._state_dir(number)),
+            log=self._path / f"instance-{number}.log",
+        )
+
+    def kill(self, number: int, *, loses_disk: bool = False) -> None:
+        kill(self._instances.pop(number))
+        if loses_disk:
+            shutil.rmtree(self._state_dir(number), ignore_errors=True)
+
+    def stop(self) -> None:
+        """End all instances in order; each has to end with status 0."""
+        for number, process in self._instances.items():
+            assert terminate(process) == 0, self._log(number)
+        self._instances.clear()
+
+    def close(self) -> None:
+        for number in list(self._instances):
+            self.kill(number)
+        self._producer.close()
+
+    def _state_dir(self, number: int) -> Path:
+        return self._path / f"instance-{number}"
+
+    def _log(self, number: int) -> str:
+        return (self._path / f"instance-{number}.log").read_text()[-4_000:]
+
+    # ------------------------------------------------------------------ records
+
+    def send(self, records: Sequence[tuple[str, Entry]]) -> None:
+        """Write records to topics, in order, and wait until the broker has them."""
+        self._producer.produce(
+            [
+                ProducedRecord(f"{self.name}-{topic}", None, key, value, time_ms)
+                for topic, (key, value, time_ms) in records
+            ]
+        )
+        self._producer.flush()
+
+    def read(self, topic: str) -> list[Entry]:
+        """Return the committed records of a topic, up to its present end."""
+        ends = self._ends(topic)
+        reader = self._cluster.log_consumer()
+        reader.assign(dict.fromkeys(ends, 0))
+        found: list[Entry] = []
+
+        def is_read() -> bool:
+            for records in reader.poll(10_000, 0.2).records.values():
+                found.extend((one.key(), one.value(), one.timestamp()[1]) for one in records)
+            return all((reader.position(tp) or 0) >= end for tp, end in ends.items())
+
+        until(is_read, lambda: f"{topic} is not read to its end, {ends}")
+        reader.close()
+        return found
+
+    def _ends(self, topic: str) -> dict[TopicPartition, int]:
+        partitions = [TopicPartition(f"{self.name}-{topic}", p) for p in range(PARTITIONS)]
+        admin = self._cluster.admin()
+        ends = admin.end_offsets(partitions)
+        admin.close()
+        return ends
+
+    def send_with_kills(
+        self,
+        records: Sequence[tuple[str, Entry]],
+        output: str,
+        kills: int,
+        seed: int,
+        between: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """Write all records in parts, and kill an instance while each but the last is processed.
+
+        The kill comes when the topic ``output`` grows. Every second one loses the disk. The
+        instance starts again, and ``between`` is called with the number of the kill.
+        """
+        rng, size = random.Random(seed), len(records) // (kills + 1) + 1
+        for number, start in enumerate(range(0, len(records), size)):
+            before = sum(self._ends(output).values())
+            self.send(records[start : start + size])
+            if number < kills:
+                until(partial(self._has_grown, output, before), f"nothing new on {output}")
+                victim = rng.choice(sorted(self._instances))
+                self.kill(victim, loses_disk=number % 2 == 1)
+                self.start(victim)
+                between(number)
+
+    def _has_grown(self, topic: str, before: int) -> bool:
+        return sum(self._ends(topic).values()) > before
+
+
+@contextmanager
+def running(
+    module: str, bootstrap: str, name: str, path: Path, topics: Sequence[str], instances: int = 1
+) -> Iterator[ExampleRun]:
+    """A run whose instances are gone at the end, however it ends."""
+    run = ExampleRun(module, bootstrap, name, path, topics)
+    try:
+        for number in range(instances):
+            run.start(number)
+        yield run
+    finally:
+        run.close()
