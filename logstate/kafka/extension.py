@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -86,26 +86,57 @@ def _loaded() -> tuple[ModuleType | None, str]:
     return _records, f"it calls librdkafka {number} in batches"
 
 
-#: Passes records[start:end] without delivery reports; returns the index of the first record that
-#: the client's own call has to pass, which reports why: the client's queue is full, the record has
-#: headers, ...
-RecordSender: TypeAlias = Callable[[Sequence[ProducedFields], int, int], int]
+class RecordSender:
+    """Passes records to librdkafka in batches for one producer, without objects of the client."""
+
+    def __init__(
+        self, module: Any, producer: Producer, handle: int, count_of: Callable[[str], int]
+    ) -> None:
+        self._module, self._producer, self._handle = module, producer, handle
+        self._count_of = count_of
+
+    def send(self, records: Sequence[ProducedFields], start: int, end: int) -> int:
+        """Pass records[start:end]; return the index of the first record that was not passed.
+
+        The client's own call has to pass that one. It reports why: the client's queue is full, the
+        record has headers, ...
+        """
+        return self._module.produce(  # type: ignore[no-any-return]
+            self._producer, self._handle, records, start, end, self._count_of
+        )
+
+    def take_failure(self) -> tuple[int, str, str] | None:
+        """Return (code, topic, reason) of the first failed delivery since the last call, or None.
+
+        Only for a producer of :func:`with_failure_reports`.
+        """
+        return self._module.take_failure(self._producer, self._handle)  # type: ignore[no-any-return]
 
 
-def record_sender(producer: Producer, count_of: Callable[[str], int]) -> RecordSender | None:
+def with_failure_reports(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a producer whose failed deliveries the extension notes.
+
+    librdkafka loads the extension as a plugin. Without the extension this is a copy.
+    """
+    module = extension()
+    if module is None:
+        return dict(config)
+    return {**config, "plugin.library.paths": module.__file__}
+
+
+def record_sender(
+    producer: Producer, count_of: Callable[[str], int], *, reports_failures: bool = False
+) -> RecordSender | None:
     """Return the sender of a producer; None if the extension cannot be used.
 
-    ``count_of`` returns the partition count of a topic, or raises. A failed delivery is not
-    reported, so this is only for producers whose transaction fails then.
+    ``count_of`` returns the partition count of a topic, or raises. ``reports_failures``: the
+    producer has a configuration of :func:`with_failure_reports`. Without it, a failed delivery is
+    not reported: only for producers whose transaction fails then.
     """
     module, library = extension(), librdkafka()
     if module is None or library is None:
         return None
     handle = library.handle_of(producer)
-    if handle is None:
+    if handle is None or (reports_failures and not module.watches(producer, handle)):
         return None
-
-    def send(records: Sequence[ProducedFields], start: int, end: int) -> int:
-        return module.produce(producer, handle, records, start, end, count_of)  # type: ignore[no-any-return]
-
-    return send
+    return RecordSender(module, producer, handle, count_of)

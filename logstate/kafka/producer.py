@@ -24,7 +24,7 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
-from logstate.kafka.extension import record_sender
+from logstate.kafka.extension import record_sender, with_failure_reports
 from logstate.kafka.faults import cause_of, native_error, translate_error
 from logstate.kafka.offset_metadata import send_offsets
 
@@ -108,15 +108,23 @@ class KafkaPlainProducer:
     """
 
     def __init__(self, config: Mapping[str, Any], *, call_limit_s: float = CALL_LIMIT_S) -> None:
-        self._create({**config, **_FAILURES_ONLY, "on_delivery": self._on_delivery}, call_limit_s)
+        config = {**config, **_FAILURES_ONLY, "on_delivery": self._on_delivery}
+        self._create(_created(config), call_limit_s, reports_failures=True)
 
     def _create(
-        self, config: dict[str, Any], call_limit_s: float, *, reports_positions: bool = False
+        self,
+        producer: Producer,
+        call_limit_s: float,
+        *,
+        reports_positions: bool = False,
+        reports_failures: bool = False,
     ) -> None:
         self._call_limit_s = call_limit_s
         self._reports_positions = reports_positions
-        self._producer = Producer(config)
-        self._counts = PartitionCounts(self._producer)
+        self._reports_failures = reports_failures
+        self._producer = producer
+        self._counts = PartitionCounts(producer)
+        self._sender = record_sender(producer, self._counts.of, reports_failures=reports_failures)
         self._delivered: dict[TopicPartition, int] = {}
         self._failure: KafkaError | None = None
         #: topics of records that were not delivered
@@ -139,7 +147,16 @@ class KafkaPlainProducer:
         self._serve_callbacks(0)
 
     def _produce_run(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
-        """Produce records that need no delivery report."""
+        """Produce records that need no position."""
+        while self._sender is not None and start < end:
+            start = first = self._sender.send(records, start, end)
+            while start < end and (start == first or records[start][5] is not None):
+                start += 1  # records with headers need the client's call as well
+            self._produce_singly(records, first, start)
+        self._produce_singly(records, start, end)
+
+    def _produce_singly(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
+        """Produce each record with a call of the client."""
         produce = self._producer.produce
         current, count = "", 0
         run = records if end - start == len(records) else records[start:end]
@@ -196,6 +213,7 @@ class KafkaPlainProducer:
             left = self._producer.flush(self._call_limit_s)
         except (KafkaException, SystemError) as exc:
             raise translate_error(cause_of(exc), "flushing the producer") from exc
+        self._note_failure_of_sender()
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise translate_error(
@@ -209,6 +227,15 @@ class KafkaPlainProducer:
         delivered, self._delivered = self._delivered, {}
         return delivered
 
+    def _note_failure_of_sender(self) -> None:
+        if self._sender is None or not self._reports_failures:
+            return
+        failed = self._sender.take_failure()
+        if failed is not None:
+            code, topic, reason = failed
+            self._failure = self._failure or KafkaError(code, reason or None)
+            self._failed_topics.add(topic)
+
     def _serve_callbacks(self, timeout_s: float) -> None:
         """Let callbacks run; raise a fatal error of the client."""
         try:
@@ -217,6 +244,7 @@ class KafkaPlainProducer:
             raise translate_error(cause_of(exc), "delivering records") from exc
 
     def close(self) -> None:
+        self._sender = None
         try:
             self._producer.purge()
             self._producer.poll(0)  # raises what made the producer unusable, which is known
@@ -255,6 +283,16 @@ class KafkaPlainProducer:
             self._delivered[where] = max(offset + 1, self._delivered.get(where, 0))
 
 
+def _created(config: dict[str, Any]) -> Producer:
+    """Return a client; without the reports of the extension if librdkafka cannot load them."""
+    try:
+        return Producer(with_failure_reports(config))
+    except KafkaException as exc:
+        producer = Producer(config)  # if it is not about the extension, this raises
+        _LOGGER.debug("results take the client's own calls: %s", text_of(exc))
+        return producer
+
+
 def _last_per_partition(records: Sequence[ProducedFields]) -> list[int]:
     """Return indices of the last record per EXPLICIT partition: only these need a report."""
     partitions = set(map(_partition_of, records))
@@ -281,8 +319,8 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     ) -> None:
         # A failed delivery fails the transaction, and needs no report.
         reports = {} if reports_positions else _FAILURES_ONLY
-        self._create({**config, **reports}, call_limit_s, reports_positions=reports_positions)
-        self._sender = record_sender(self._producer, self._counts.of)
+        producer = Producer({**config, **reports})
+        self._create(producer, call_limit_s, reports_positions=reports_positions)
         self._is_suspect = False
         self._name = f"transactions of {config['transactional.id']!r}"
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
@@ -307,15 +345,6 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     def produce(self, records: Sequence[ProducedFields]) -> None:
         with self._root_cause():
             super().produce(records)
-
-    def _produce_run(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
-        send = self._sender
-        while send is not None and start < end:
-            start = first = send(records, start, end)
-            while start < end and (start == first or records[start][5] is not None):
-                start += 1  # records with headers need the client's call as well
-            super()._produce_run(records, first, start)
-        super()._produce_run(records, start, end)
 
     def flush(self) -> dict[TopicPartition, int]:
         with self._root_cause():
@@ -378,8 +407,8 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         return self._is_suspect
 
     def close(self) -> None:
-        self._sender = None
         if self._calls.is_hanging:
+            self._sender = None  # it has a reference to the client
             _LOGGER.debug("a producer is closed in the background: it still hangs in a call")
             return
         self._calls.close()

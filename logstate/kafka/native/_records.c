@@ -2,7 +2,10 @@
  *
  * How it works: `bind` receives the addresses of librdkafka's functions. A `Queue` has a queue of
  * librdkafka to which the queues of assigned partitions are forwarded. `take` reads it as events,
- * with `rd_kafka_queue_poll`. `produce` passes records to `rd_kafka_producev`.
+ * with `rd_kafka_queue_poll`. `produce` passes records to `rd_kafka_producev`. Python's client ignores
+ * the failed delivery of a record that it did not pass itself. So this module is also a plugin of
+ * librdkafka (`conf_init`), whose interceptor notes failed deliveries of its records for
+ * `take_failure`.
  *
  * Why events: errors are events as well, and no callback of the client is called, which would need
  * the client's own thread state; `rd_kafka_consume_batch_queue` calls one for some errors. And what
@@ -20,15 +23,19 @@
  *   and it is compared before every use. A closed client has a null pointer there.
  * - Everything that a record contains is copied before its message is destroyed.
  * - All structures and constants below are in librdkafka's public header, and part of its ABI.
+ * - Interceptors run in threads of librdkafka, without the GIL. They use nothing of Python but a lock,
+ *   which no other code holds while it waits. Without a failure they take no lock.
  */
 #ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030B0000
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pythread.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- librdkafka's public interface --------------------------------------------------------- */
@@ -57,6 +64,11 @@ enum { EVENT_FETCH = 0x2, EVENT_ERROR = 0x8 };
 enum { V_END = 0, V_RKT = 2, V_PARTITION = 3, V_VALUE = 4, V_KEY = 5, V_MSGFLAGS = 7, V_TIMESTAMP = 8 };
 enum { FLAG_COPY = 2 };
 
+/* rd_kafka_interceptor_f_on_new_t, ..._on_acknowledgement_t and ..._on_destroy_t */
+typedef int on_new_t(void *rk, const void *conf, void *opaque, char *reason, size_t size);
+typedef int on_acknowledgement_t(void *rk, message_t *message, void *opaque);
+typedef int on_destroy_t(void *rk, void *opaque);
+
 static struct functions {
     void *(*queue_new)(void *rk);
     void (*queue_destroy)(void *queue);
@@ -82,6 +94,14 @@ static struct functions {
     int32_t (*msg_partitioner_murmur2)(const void *topic, const void *key, size_t size,
                                        int32_t count, void *topic_opaque, void *opaque);
     int (*producev)(void *rk, ...);
+    const char *(*message_produce_errstr)(const message_t *message);
+    int (*conf_interceptor_add_on_new)(void *conf, const char *name, on_new_t *on_new,
+                                       void *opaque);
+    int (*interceptor_add_on_acknowledgement)(void *rk, const char *name,
+                                              on_acknowledgement_t *on_acknowledgement,
+                                              void *opaque);
+    int (*interceptor_add_on_destroy)(void *rk, const char *name, on_destroy_t *on_destroy,
+                                      void *opaque);
 } rdk;
 
 static const struct {
@@ -95,6 +115,8 @@ static const struct {
     SLOT(event_topic_partition), SLOT(event_destroy), SLOT(topic_partition_destroy),
     SLOT(topic_name), SLOT(message_timestamp), SLOT(message_headers), SLOT(header_get_all),
     SLOT(topic_new), SLOT(topic_destroy), SLOT(msg_partitioner_murmur2), SLOT(producev),
+    SLOT(message_produce_errstr), SLOT(conf_interceptor_add_on_new),
+    SLOT(interceptor_add_on_acknowledgement), SLOT(interceptor_add_on_destroy),
 #undef SLOT
 };
 #define SLOT_COUNT (sizeof(SLOTS) / sizeof(SLOTS[0]))
@@ -662,6 +684,162 @@ static PyType_Spec QUEUE_SPEC = {
     .slots = QUEUE_SLOTS,
 };
 
+/* --- failed deliveries ---------------------------------------------------------------------- */
+
+enum { REASON_SIZE = 512 };
+
+/* A producer whose configuration names this module as a plugin, and the first delivery that failed
+ * since the last `take_failure`. */
+typedef struct producer {
+    void *handle;
+    struct producer *next;
+    int code; /* 0: none failed */
+    char topic[TOPIC_NAME_SIZE];
+    char reason[REASON_SIZE];
+} Producer;
+
+static Producer *producers = NULL; /* with `producers_lock` */
+static PyThread_type_lock producers_lock = NULL;
+/* The thread that is in `rd_kafka_producev` for `produce`; 0: none. The GIL protects it. */
+static volatile unsigned long producing_thread = 0;
+
+/* Return where the pointer to a producer is; with the lock. */
+static Producer **producer_of(void *handle)
+{
+    Producer **at = &producers;
+    while (*at != NULL && (*at)->handle != handle)
+        at = &(*at)->next;
+    return at;
+}
+
+static void copy_text(char *target, size_t size, const char *text)
+{
+    size_t length = text == NULL ? 0 : strlen(text);
+    if (length >= size)
+        length = size - 1;
+    if (length > 0)
+        memcpy(target, text, length);
+    target[length] = 0;
+}
+
+/* Note the failure of a record that `produce` passed: only those have no object of the client. */
+static int on_acknowledgement(void *rk, message_t *message, void *opaque)
+{
+    Producer *producer;
+    (void)opaque;
+    if (message->err == 0 || message->private_ != NULL)
+        return 0;
+    if (producing_thread != 0 && producing_thread == PyThread_get_thread_ident())
+        return 0; /* an unknown partition: `producev` returns it as well */
+    PyThread_acquire_lock(producers_lock, WAIT_LOCK);
+    producer = *producer_of(rk);
+    if (producer != NULL && producer->code == 0) {
+        producer->code = message->err;
+        copy_text(producer->topic, sizeof(producer->topic),
+                  message->rkt == NULL ? NULL : rdk.topic_name(message->rkt));
+        copy_text(producer->reason, sizeof(producer->reason), rdk.message_produce_errstr(message));
+    }
+    PyThread_release_lock(producers_lock);
+    return 0;
+}
+
+/* Deliveries may fail after this; their producer is not found then. */
+static int on_destroy(void *rk, void *opaque)
+{
+    Producer **at, *producer;
+    (void)opaque;
+    PyThread_acquire_lock(producers_lock, WAIT_LOCK);
+    at = producer_of(rk);
+    producer = *at;
+    if (producer != NULL)
+        *at = producer->next;
+    PyThread_release_lock(producers_lock);
+    free(producer);
+    return 0;
+}
+
+static int on_new(void *rk, const void *conf, void *opaque, char *reason, size_t size)
+{
+    Producer *producer = calloc(1, sizeof(*producer));
+    (void)conf, (void)opaque, (void)reason, (void)size;
+    if (producer == NULL)
+        return 0; /* then `watches` returns False */
+    if (rdk.interceptor_add_on_destroy(rk, "logstate", on_destroy, NULL) != 0
+        || rdk.interceptor_add_on_acknowledgement(rk, "logstate", on_acknowledgement, NULL) != 0) {
+        free(producer);
+        return 0;
+    }
+    producer->handle = rk;
+    PyThread_acquire_lock(producers_lock, WAIT_LOCK);
+    producer->next = producers;
+    producers = producer;
+    PyThread_release_lock(producers_lock);
+    return 0;
+}
+
+/* librdkafka calls this when `plugin.library.paths` names the file of this module. */
+Py_EXPORTED_SYMBOL int conf_init(void *conf, void **opaque, char *reason, size_t size)
+{
+    (void)opaque;
+    if (!is_bound) {
+        copy_text(reason, size, "bind() was not called");
+        return -1;
+    }
+    return rdk.conf_interceptor_add_on_new(conf, "logstate", on_new, NULL);
+}
+
+/* Parse (client, address); return the address, or NULL with an exception. */
+static void *checked_handle(PyObject *args)
+{
+    PyObject *client, *address;
+    void *handle;
+    if (!PyArg_ParseTuple(args, "OO", &client, &address))
+        return NULL;
+    handle = PyLong_AsVoidPtr(address);
+    return PyErr_Occurred() || check_handle(client, handle) < 0 ? NULL : handle;
+}
+
+static PyObject *watches(PyObject *module, PyObject *args)
+{
+    void *handle = checked_handle(args);
+    int is_found;
+    (void)module;
+    if (handle == NULL)
+        return NULL;
+    PyThread_acquire_lock(producers_lock, WAIT_LOCK);
+    is_found = *producer_of(handle) != NULL;
+    PyThread_release_lock(producers_lock);
+    return PyBool_FromLong(is_found);
+}
+
+static PyObject *take_failure(PyObject *module, PyObject *args)
+{
+    void *handle = checked_handle(args);
+    Producer *producer, found;
+    PyObject *topic, *reason, *failure;
+    (void)module;
+    if (handle == NULL)
+        return NULL;
+    found.code = 0;
+    PyThread_acquire_lock(producers_lock, WAIT_LOCK);
+    producer = *producer_of(handle);
+    if (producer != NULL && producer->code != 0) {
+        found = *producer;
+        producer->code = 0;
+    }
+    PyThread_release_lock(producers_lock);
+    if (found.code == 0)
+        Py_RETURN_NONE;
+    topic = text(found.topic);
+    reason = text(found.reason);
+    failure = topic != NULL && reason != NULL
+                  ? Py_BuildValue("(iOO)", found.code, topic, reason)
+                  : NULL;
+    Py_XDECREF(topic);
+    Py_XDECREF(reason);
+    return failure;
+}
+
 /* --- producing ------------------------------------------------------------------------------ */
 
 enum { TOPICS_MAX = 8 };
@@ -773,6 +951,7 @@ static int send(PyObject *row, PyObject *client, void *handle, Topics *topics, P
     Py_ssize_t key_size, value_size;
     long long timestamp, partition = -1;
     Topic *topic;
+    int code;
     if (!PyTuple_Check(row) || PyTuple_Size(row) != 6)
         return 0;
     name = PyTuple_GetItem(row, 0);
@@ -796,10 +975,12 @@ static int send(PyObject *row, PyObject *client, void *handle, Topics *topics, P
         partition = rdk.msg_partitioner_murmur2(topic->rkt, key, (size_t)key_size, topic->count,
                                                 NULL, NULL);
     }
-    return rdk.producev(handle, V_MSGFLAGS, (int)FLAG_COPY, V_RKT, topic->rkt, V_PARTITION,
+    producing_thread = PyThread_get_thread_ident();
+    code = rdk.producev(handle, V_MSGFLAGS, (int)FLAG_COPY, V_RKT, topic->rkt, V_PARTITION,
                         (int32_t)partition, V_KEY, (const void *)key, (size_t)key_size, V_VALUE,
-                        (void *)value, (size_t)value_size, V_TIMESTAMP, (int64_t)timestamp, V_END)
-           == 0;
+                        (void *)value, (size_t)value_size, V_TIMESTAMP, (int64_t)timestamp, V_END);
+    producing_thread = 0;
+    return code == 0;
 }
 
 static PyObject *produce(PyObject *module, PyObject *args)
@@ -844,6 +1025,11 @@ static PyMethodDef METHODS[] = {
     {"produce", produce, METH_VARARGS,
      "produce(client, address, records, start, end, count_of): return the index of the first\n"
      "record that the client's own call has to pass; `end` if there is none."},
+    {"watches", watches, METH_VARARGS,
+     "watches(client, address): return whether failed deliveries of this producer are noted."},
+    {"take_failure", take_failure, METH_VARARGS,
+     "take_failure(client, address): return (code, topic, reason) of the first failed delivery of a\n"
+     "record of produce() since the last call; None if none failed."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -860,6 +1046,12 @@ PyMODINIT_FUNC PyInit__records(void)
     PyObject *module = PyModule_Create(&MODULE);
     if (module == NULL)
         return NULL;
+    if (producers_lock == NULL)
+        producers_lock = PyThread_allocate_lock();
+    if (producers_lock == NULL) {
+        Py_DECREF(module);
+        return PyErr_NoMemory();
+    }
     record_type = (PyTypeObject *)PyType_FromSpec(&RECORD_SPEC);
     queue_type = (PyTypeObject *)PyType_FromSpec(&QUEUE_SPEC);
     if (record_type == NULL || queue_type == NULL

@@ -12,6 +12,7 @@ from logstate.kafka.extension import (
     extension_state,
     record_sender,
     why_not_loaded,
+    with_failure_reports,
 )
 from logstate.kafka.record_source import ClientRecords, record_source
 
@@ -23,9 +24,9 @@ def test_the_environment_can_disable_it(monkeypatch: pytest.MonkeyPatch) -> None
     assert extension_state() == (False, "LOGSTATE_NATIVE=0 disables it")
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0})
     assert isinstance(record_source(consumer, {}), ClientRecords)
-    assert (
-        record_sender(Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), len) is None
-    )
+    config = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+    assert with_failure_reports(config) == config
+    assert record_sender(Producer(config), len) is None
     consumer.close()
 
 

@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from logstate.contracts.clients import Polled
 from logstate.contracts.records import ProducedFields, TopicPartition
-from logstate.kafka.extension import extension, record_sender
+from logstate.kafka.extension import (
+    RecordSender,
+    extension,
+    record_sender,
+    with_failure_reports,
+)
 from logstate.kafka.librdkafka import librdkafka
 from logstate.kafka.record_source import ExtensionRecords, record_source
 from tests.patience import until
@@ -36,6 +41,12 @@ def address() -> Iterator[str]:
 
 def rows(count: int, *, value: bytes = b"v", partition: int | None = 0) -> list[ProducedFields]:
     return [(TOPIC, partition, b"%d" % n, value, 1_000 + n, None) for n in range(count)]
+
+
+def sender_of(producer: Producer, count_of: Callable[[str], int]) -> RecordSender:
+    sender = record_sender(producer, count_of)
+    assert sender is not None
+    return sender
 
 
 class Reading:
@@ -67,8 +78,7 @@ class Reading:
 
 def test_records_come_back_as_they_were_sent(address: str) -> None:
     producer = Producer({"bootstrap.servers": address})
-    send = record_sender(producer, lambda topic: 4)
-    assert send is not None
+    send = sender_of(producer, lambda topic: 4).send
     sent: list[ProducedFields] = [
         (TOPIC, 1, b"k", b"v", 5, None),
         (TOPIC, 1, None, b"", 6, None),
@@ -134,8 +144,7 @@ def test_errors_come_between_records(address: str) -> None:
 
 def test_what_the_extension_cannot_send_is_left_to_the_client(address: str) -> None:
     producer = Producer({"bootstrap.servers": address})
-    send = record_sender(producer, lambda topic: 4)
-    assert send is not None
+    send = sender_of(producer, lambda topic: 4).send
     good: ProducedFields = (TOPIC, 0, b"k", b"v", 5, None)
     others: list[Any] = [
         (TOPIC, 0, b"k", b"v", 5, [("a", b"1")]),
@@ -163,8 +172,7 @@ def test_what_the_extension_cannot_send_is_left_to_the_client(address: str) -> N
 def test_a_full_queue_stops_the_batch_at_its_record() -> None:
     settings = {"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 10}
     producer = Producer({**settings, "log_level": 0})
-    send = record_sender(producer, len)
-    assert send is not None
+    send = sender_of(producer, len).send
     assert send(rows(30), 0, 30) == 10
     assert send(rows(30), 10, 30) == 10
     producer.purge()
@@ -177,14 +185,12 @@ def test_an_error_of_the_partition_count_is_raised_at_its_record() -> None:
     def count_of(topic: str) -> int:
         raise LookupError(topic)
 
-    send = record_sender(producer, count_of)
-    assert send is not None
+    send = sender_of(producer, count_of).send
     records = [*rows(3), *rows(1, partition=None)]
     with pytest.raises(LookupError, match=TOPIC):
         send(records, 0, 4)
     assert len(producer) >= 3  # it counts events, too
-    bad = record_sender(producer, lambda topic: 0)
-    assert bad is not None
+    bad = sender_of(producer, lambda topic: 0).send
     with pytest.raises(ValueError, match="no partition count"):
         bad(records, 3, 4)
     producer.purge()
@@ -193,8 +199,7 @@ def test_an_error_of_the_partition_count_is_raised_at_its_record() -> None:
 
 def test_more_topics_than_it_keeps_in_a_batch_are_sent(address: str) -> None:
     producer = Producer({"bootstrap.servers": address})
-    send = record_sender(producer, lambda topic: 4)
-    assert send is not None
+    send = sender_of(producer, lambda topic: 4).send
     records: list[ProducedFields] = [
         (f"topic-{n % 30}", None if n % 2 else 0, b"%d" % n, b"v", 5, None) for n in range(300)
     ]
@@ -206,8 +211,7 @@ def test_a_closed_client_is_refused_and_never_used() -> None:
     library, records = librdkafka(), rows(1)
     assert library is not None
     producer = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    send = record_sender(producer, len)
-    assert send is not None
+    send = sender_of(producer, len).send
     producer.close()  # type: ignore[attr-defined]  # unknown to the client's stubs
     with pytest.raises(RuntimeError, match="the client is closed"):
         send(records, 0, 1)
@@ -324,8 +328,7 @@ MEMORY_RECORDS = int(os.environ.get("LOGSTATE_MEMORY_RECORDS", "60000"))
 
 def test_memory_is_constant_however_many_records_pass(address: str) -> None:
     producer = Producer({"bootstrap.servers": address, "linger.ms": 5})
-    send = record_sender(producer, lambda topic: 4)
-    assert send is not None
+    send = sender_of(producer, lambda topic: 4).send
     step, at = 2_000, 0
     reading = Reading(address, TopicPartition("memory", 0), 0)
     records: list[ProducedFields] = [
@@ -350,3 +353,70 @@ def test_memory_is_constant_however_many_records_pass(address: str) -> None:
     reading.close()
     settled = sizes[len(sizes) // 2 :]
     assert max(settled) - min(settled) < 20 << 20
+
+
+# --- failed deliveries ----------------------------------------------------------------------------
+
+
+def watched(address: str, **settings: Any) -> tuple[Producer, RecordSender]:
+    """Return a producer whose failed deliveries are noted, and its sender."""
+    producer = Producer(with_failure_reports({"bootstrap.servers": address, **settings}))
+    sender = record_sender(producer, lambda topic: 4, reports_failures=True)
+    assert sender is not None
+    return producer, sender
+
+
+def test_a_failed_delivery_is_returned_once(address: str) -> None:
+    producer, sender = watched(address)
+    assert sender.send(rows(3), 0, 3) == 3
+    assert producer.flush(30) == 0
+    assert sender.take_failure() is None
+
+    sender.send(rows(1), 0, 1)
+    producer.purge()
+    failed = sender.take_failure()
+    assert failed is not None
+    code, topic, _ = failed
+    assert (code, topic) == (KafkaError._PURGE_QUEUE, TOPIC)
+    assert sender.take_failure() is None
+
+
+def test_records_that_are_delivered_late_enough_to_expire_are_failed() -> None:
+    settings = {"message.timeout.ms": 1, "log_level": 0}
+    producer, sender = watched("127.0.0.1:1", **settings)
+    other, quiet = watched("127.0.0.1:1", log_level=0)
+    assert sender.send(rows(5), 0, 5) == 5
+    until(lambda: producer.flush(0.1) == 0, "the records did not expire")
+    failed = sender.take_failure()
+    assert failed is not None
+    assert failed[:2] == (KafkaError._MSG_TIMED_OUT, TOPIC)
+    assert quiet.take_failure() is None
+    other.purge()
+
+
+def test_an_unknown_partition_is_for_the_call_of_the_client_to_report(address: str) -> None:
+    producer, sender = watched(address)
+    producer.list_topics(TOPIC, timeout=30)
+    sender.send(rows(1), 0, 1)
+    producer.flush(30)
+    assert sender.send([(TOPIC, 99, b"k", b"v", 1, None)], 0, 1) == 0
+    assert sender.take_failure() is None
+
+
+def test_a_producer_without_the_plugin_reports_no_failures(address: str) -> None:
+    producer = Producer({"bootstrap.servers": address})
+    assert record_sender(producer, lambda topic: 4, reports_failures=True) is None
+    module, library = extension(), librdkafka()
+    assert library is not None
+    assert module.take_failure(producer, library.handle_of(producer)) is None
+    producer.close()  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="closed"):
+        module.watches(producer, 1)
+
+
+def test_failures_after_the_end_of_a_producer_are_dropped(address: str) -> None:
+    for _ in range(20):
+        producer, sender = watched("127.0.0.1:1", log_level=0)
+        sender.send(rows(100), 0, 100)
+        del sender, producer  # destroyed with records in its queue
+    gc.collect()
