@@ -6,7 +6,7 @@ import shutil
 import time
 from typing import Any
 
-from tests.performance.command import command
+from tests.performance.command import command, environment
 from tests.performance.machine import MachineCpu, machine_cpu, process_cpu_s
 from tests.performance.measured_process import MeasuredProcess
 from tests.performance.settings import Run, Settings
@@ -35,7 +35,7 @@ class Bench:
         self.state.parent.mkdir(parents=True, exist_ok=True)
         self._machine = machine_cpu()
         self._broker_s = self._broker_cpu_s()
-        return MeasuredProcess(words, self.log)
+        return MeasuredProcess(words, self.log, environment(self.run))
 
     def application_context(self, own_cpu_s: float) -> dict[str, Any]:
         """What broker, host and other programs used since the start."""

@@ -1,7 +1,8 @@
 """The command line of each program, with each library's best settings for the workload.
 
 What all have in common: one stream thread (``--workers N``: N, of logstate and of Kafka Streams;
-the peer ``one-worker`` is logstate without the others),
+the peer ``one-worker`` is logstate without the others, ``without-extension`` logstate without its
+extension module),
 the same commit interval, lz4, 50 ms of linger (5 ms where latency is measured), idempotent
 producers, JSON on both sides and in the state. Kafka Streams writes every update where its cache is
 off (``emit`` update) and the last per key and commit or eviction where it is on; Quix, Faust and
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from logstate.kafka.extension import VARIABLE
 from tests.performance.jvm_peer import MAIN_CLASS, class_path
 from tests.performance.python_peer import interpreter, program
 from tests.performance.settings import Run, Settings
@@ -52,6 +54,11 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
     if settings.workload.is_latency and run.peer not in OURS:
         words.append("--low-latency")
     return [*python, *words]
+
+
+def environment(run: Run) -> dict[str, str]:
+    """Variables of the process of a run."""
+    return {VARIABLE: "0"} if run.peer == "without-extension" else {}
 
 
 def feeder_command(settings: Settings, topic: str) -> list[str]:

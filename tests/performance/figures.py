@@ -32,6 +32,8 @@ class Figures:
     #: what everything else on the machine used, the broker apart where its process is known
     other_cpu_s: float
     broker_cpu_s: float | None = None
+    #: of the thread that used most: logstate's worker
+    thread_cpu_s: float | None = None
     warm_records_per_s: float | None = None
     changelog_records: int | None = None
     p50_ms: float | None = None
@@ -101,6 +103,10 @@ class Pair:
         """The ratio of CPU seconds, start included."""
         return ratio(self.ours.cpu_s, self.theirs.cpu_s)
 
+    def thread_cpu(self) -> float | None:
+        """The ratio of CPU seconds of the busiest threads."""
+        return ratio(self.ours.thread_cpu_s, self.theirs.thread_cpu_s)
+
     def memory(self) -> float | None:
         """The ratio of peak resident memory."""
         return ratio(self.ours.rss_max_mb, self.theirs.rss_max_mb)
@@ -125,6 +131,7 @@ def summary(workload: Workload, pairs: Sequence[Pair]) -> dict[str, Any]:
         "ratio_max": rounded(max(speeds, default=None)),
         "warm_ratio_median": rounded(median([pair.warm_speed() for pair in pairs])),
         "cpu_ratio_median": rounded(median([pair.cpu() for pair in pairs])),
+        "thread_cpu_ratio_median": rounded(median([pair.thread_cpu() for pair in pairs])),
         "rss_ratio_median": rounded(median([pair.memory() for pair in pairs])),
         "is_verified": all(p.ours.is_verified and p.theirs.is_verified for p in pairs),
     }

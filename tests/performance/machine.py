@@ -51,6 +51,16 @@ def process_cpu_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / _TICKS_PER_S if fields else 0.0
 
 
+def thread_cpu_max_s(pid: int) -> float:
+    """User and system time of the thread of a process tree that has used most."""
+    most = 0
+    for one in process_tree(pid):
+        for stat in Path(f"/proc/{one}/task").glob("*/stat"):
+            fields = _fields_of(stat)
+            most = max(most, sum(map(int, fields[11:13])))
+    return most / _TICKS_PER_S
+
+
 def tree_rss_max_mb(pid: int) -> float:
     """The sum of the peaks of resident memory over a process tree."""
     return _tree_memory_mb(pid, "VmHWM")
@@ -80,9 +90,13 @@ def _tree_memory_mb(pid: int, field: str) -> float:
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """The fields behind the name, which may hold spaces; none for a process that has ended."""
+    return _fields_of(Path(f"/proc/{pid}/stat"))
+
+
+def _fields_of(stat: Path) -> list[str]:
+    """The fields behind the name, which may hold spaces; none if the process has ended."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        text = stat.read_text(encoding="utf-8")
     except OSError:
         return []
     return text.rpartition(")")[2].split()

@@ -11,10 +11,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.performance.machine import tree_cpu_s, tree_rss_max_mb, tree_rss_mb
+from tests.performance.machine import thread_cpu_max_s, tree_cpu_s, tree_rss_max_mb, tree_rss_mb
 
 ROOT = Path(__file__).resolve().parents[2]
 _STOP_S = 30.0
@@ -27,7 +27,9 @@ class EndedEarlyError(RuntimeError):
 class MeasuredProcess:
     """A running program."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.log = log
         self._log_file = log.open("ab")
         self._marks: list[tuple[str, float]] = []
@@ -39,7 +41,7 @@ class MeasuredProcess:
             stdout=subprocess.PIPE,
             stderr=self._log_file,
             text=True,
-            env=dict(os.environ, PYTHONUNBUFFERED="1"),
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
             cwd=ROOT,
             start_new_session=True,
         )
@@ -69,6 +71,10 @@ class MeasuredProcess:
     def cpu_s(self) -> float:
         """User and system time of the tree so far."""
         return tree_cpu_s(self._process.pid)
+
+    def busiest_thread_cpu_s(self) -> float:
+        """User and system time so far of the thread of the tree that has used most."""
+        return thread_cpu_max_s(self._process.pid)
 
     def rss_max_mb(self) -> float:
         """The tree's peak of resident memory so far."""

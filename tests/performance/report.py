@@ -22,6 +22,8 @@ def figures_line(figures: Figures) -> str:
         f"({figures.warm_cpu_s_per_million:6.2f} after start)",
         f"RSS {figures.rss_max_mb:5.0f} MB",
     ]
+    if figures.thread_cpu_s is not None:
+        parts.append(f"thread {figures.thread_cpu_s * 1e6 / figures.records:5.2f}")
     if figures.broker_cpu_s is not None:
         parts.append(f"broker {figures.broker_cpu_s * 1e6 / figures.records:5.2f}")
     parts.append(f"stolen {figures.stolen_cpu_s:.1f} s, others {figures.other_cpu_s:.1f} s")
@@ -40,7 +42,8 @@ def ratio_line(workload: Workload, pair: Pair) -> str:
         parts.append(f"p99 {_ratio(pair.p99())}")
     else:
         parts.append(f"warm {_ratio(pair.warm_speed())}")
-    parts += [f"CPU {_ratio(pair.cpu())}", f"RSS {_ratio(pair.memory())}"]
+    parts += [f"CPU {_ratio(pair.cpu())}", f"thread {_ratio(pair.thread_cpu())}"]
+    parts.append(f"RSS {_ratio(pair.memory())}")
     return "  ".join(parts)
 
 

@@ -27,6 +27,7 @@ def measure_throughput(bench: Bench, expected: Expected) -> Figures:
     try:
         samples, first_output_s = _observe(bench, process, expected)
         cpu_s, rss_mb = process.cpu_s(), process.rss_max_mb()
+        thread_cpu_s = process.busiest_thread_cpu_s()
         around = bench.application_context(cpu_s)
     finally:
         process.stop()
@@ -44,6 +45,7 @@ def measure_throughput(bench: Bench, expected: Expected) -> Figures:
         seconds_with_start=done_s - process.started_s,
         cpu_s=cpu_s,
         cpu_s_after_start=cpu_s - process.cpu_at_first_s,
+        thread_cpu_s=thread_cpu_s,
         rss_max_mb=rss_mb,
         outputs=outputs,
         is_verified=is_verified,

@@ -51,9 +51,11 @@ PEERS: Mapping[str, frozenset[str]] = {
     "logstate": frozenset(WORKLOADS),
     # The same program with one worker: what the others add.
     "one-worker": frozenset(WORKLOADS),
+    # The same program without the extension module: what that saves.
+    "without-extension": frozenset(WORKLOADS),
 }
 #: logstate's own program
-OURS = frozenset({"logstate", "one-worker"})
+OURS = frozenset({"logstate", "one-worker", "without-extension"})
 #: peers whose positions are not in Kafka: only their outputs can be observed
 WITHOUT_OFFSETS = frozenset({"bytewax"})
 #: peers that can hold results back until the commit; the rest write every update
