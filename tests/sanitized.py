@@ -25,7 +25,7 @@ NAME = "logstate.kafka.native._records"
 BUILT = "LOGSTATE_SANITIZED"
 FLAGS = "-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
 WARNINGS = "-std=c11 -Wall -Wextra -Wconversion -Werror"
-TESTS = ["tests/unit/logstate/kafka/native/test_records.py"]
+TESTS = ["tests/unit/logstate/kafka/native"]
 
 
 def main(arguments: list[str]) -> int:

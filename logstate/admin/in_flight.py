@@ -11,7 +11,7 @@ from logstate.admin.logs import Logs
 from logstate.contracts.clients import Committed
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.kafka.producer import murmur2_partition
+from logstate.kafka.partition_counts import murmur2_partition
 
 #: records to check of an input that was never read: nothing was counted yet, so a sample suffices
 _LOOK = 10_000

@@ -28,7 +28,7 @@ from logstate.changelog.stores.key_value import KEY_VALUE
 from logstate.changelog.stores.kinds import kind_of
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.records import FetchedRecord, ProducedFields, TopicPartition
-from logstate.kafka.producer import murmur2_partition
+from logstate.kafka.partition_counts import murmur2_partition
 from logstate.topics.merged_clocks import emitted_clock
 from logstate.topics.row_places import key_part, with_place_of_left
 from logstate.topics.store_moves import StoreMove

@@ -22,7 +22,7 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, SerdeError
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.serde import Serde
-from logstate.kafka.producer import murmur2_partition
+from logstate.kafka.partition_counts import murmur2_partition
 from logstate.topics.row_places import key_part
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

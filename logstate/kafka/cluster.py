@@ -20,11 +20,8 @@ from logstate.kafka.client_settings import ClientSettings
 from logstate.kafka.fetching import with_fetch_bounds
 from logstate.kafka.group_consumer import KafkaGroupConsumer
 from logstate.kafka.log_consumer import KafkaLogConsumer
-from logstate.kafka.producer import (
-    KafkaPlainProducer,
-    KafkaTransactionalProducer,
-    murmur2_partition,
-)
+from logstate.kafka.partition_counts import murmur2_partition
+from logstate.kafka.producer import KafkaPlainProducer, KafkaTransactionalProducer
 
 #: every cluster with transactions has it; a principal that may not see it gets a response too
 _ANY_TOPIC = "__transaction_state"

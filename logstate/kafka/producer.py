@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any
 
-import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from logstate.contracts.error_text import text_of
@@ -27,6 +26,7 @@ from logstate.kafka.bounded_call import CallThread
 from logstate.kafka.extension import record_sender, with_failure_reports
 from logstate.kafka.faults import cause_of, native_error, translate_error
 from logstate.kafka.offset_metadata import send_offsets
+from logstate.kafka.partition_counts import PartitionCounts, murmur2_partition
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -43,49 +43,11 @@ _PATIENCE_S = 4.0
 _COORDINATOR_RETRY_S = 0.5
 #: topic to ask for where only the connection matters; every cluster with transactions has it
 _ANY_TOPIC = "__transaction_state"
-#: the partition count of an output topic is looked up again after this time
-_COUNT_LIFETIME_S = 300.0
 #: fields of a record by number: by name they cost twice as much, and these run for every record
 _topic_of, _partition_of = itemgetter(0), itemgetter(1)
 _BY_KEY = {None}
 #: reports of delivered records cost time, and are only needed for positions
 _FAILURES_ONLY: Mapping[str, Any] = {"delivery.report.only.error": True}
-#: Kafka's default partition of a key, in C; the client's stubs do not know it
-murmur2_partition: Callable[[bytes, int], int] = confluent_kafka.murmur2  # type: ignore[attr-defined]
-
-
-class PartitionCounts:
-    """The partition counts of output topics, looked up again from time to time.
-
-    Partitions of keys are not cached: hashing one costs 100 ns, finding it among 100,000
-    earlier ones costs 270 ns (``docs/benchmarks.md``).
-    """
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self._counts: dict[str, tuple[int, float]] = {}
-
-    def of(self, topic: str) -> int:
-        """Return the count. Raise RefusedError if the topic does not exist."""
-        known, expires = self._counts.get(topic, (0, 0.0))
-        now = time.monotonic()
-        if expires >= now:
-            return known
-        try:
-            metadata = self._producer.list_topics(topic, timeout=10).topics[topic]
-        except KafkaException as exc:
-            raise translate_error(exc, f"looking up the partitions of {topic!r}", "admin") from exc
-        count = len(metadata.partitions)
-        if metadata.error is not None or count == 0:
-            text = (
-                f"output topic {topic!r} does not exist or has no leader: {metadata.error};"
-                " output topics are never created by the application: create it first"
-            )
-            if known or _is_leaderless(metadata.error):
-                raise RetriableError(text)  # a broker that has just started does not know it yet
-            raise RefusedError(text, topic=topic)
-        self._counts[topic] = (count, now + _COUNT_LIFETIME_S)
-        return count
 
 
 def _too_large(topic: str, size: int) -> RefusedError:
@@ -94,10 +56,6 @@ def _too_large(topic: str, size: int) -> RefusedError:
         " it: queue.buffering.max.kbytes is smaller. Raise that, in kafka={...}",
         topic=topic,
     )
-
-
-def _is_leaderless(error: KafkaError | None) -> bool:
-    return error is not None and error.code() == KafkaError.LEADER_NOT_AVAILABLE
 
 
 class KafkaPlainProducer:

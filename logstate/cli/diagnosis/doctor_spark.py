@@ -19,7 +19,7 @@ from logstate.cli.shared.stored_logs import stored_by
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.log_reader import log_bounds, log_topics, read_partition
-from logstate.kafka.producer import murmur2_partition
+from logstate.kafka.partition_counts import murmur2_partition
 from logstate.topics.displayed_records import log_of_entry
 
 _PACKAGES = ("logstate", "confluent-kafka", "pyarrow", "pyspark")

@@ -10,7 +10,7 @@ import pytest
 from logstate.cli.diagnosis.doctor_spark import spark_facts
 from logstate.cli.diagnosis.findings import Level, connector, placed, placement_of, workers_python
 from logstate.contracts.changelog_keys import PLAIN, WINDOW
-from logstate.kafka.producer import murmur2_partition
+from logstate.kafka.partition_counts import murmur2_partition
 from logstate.testing.fake.fetched import StoredRecord
 
 HERE = {"python": "3.12.1", "logstate": "1.0", "confluent-kafka": "2.14", "pyarrow": "20",

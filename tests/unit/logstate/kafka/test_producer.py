@@ -11,11 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from logstate.contracts.errors import AbortableError, FencedError, RefusedError, RetriableError
 from logstate.contracts.records import ProducedRecord
-from logstate.kafka.producer import (
-    KafkaPlainProducer,
-    PartitionCounts,
-    _last_per_partition,
-)
+from logstate.kafka.partition_counts import PartitionCounts
+from logstate.kafka.producer import KafkaPlainProducer, _last_per_partition
 
 
 def to(topic: str, partition: int | None) -> ProducedRecord:

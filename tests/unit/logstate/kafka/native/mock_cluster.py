@@ -9,6 +9,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from logstate.contracts.records import ProducedFields
+
+TOPIC = "orders"
+
 
 @contextmanager
 def mock_cluster(topic: str) -> Iterator[str]:
@@ -37,3 +41,7 @@ def resident_bytes() -> int:
     """Return the memory of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def rows(count: int, *, value: bytes = b"v", partition: int | None = 0) -> list[ProducedFields]:
+    return [(TOPIC, partition, b"%d" % n, value, 1_000 + n, None) for n in range(count)]
