@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.cli.shared.printing import print_json, print_table, print_text
+from logstate.cli.shared.printing import date_of, print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings
 from logstate.cli.shared.time_limit import time_limit
 from logstate.contracts.errors import ConfigError
@@ -190,7 +190,7 @@ def _show(found: NamedCut, *, as_json: bool) -> None:
     if as_json:
         print_json(json.loads(found.to_json()))
         return
-    print_text(f"{found.name}, taken {_date(found.cut.taken_at_ms)}, kept until {_until(found)}")
+    print_text(f"{found.name}, taken {date_of(found.cut.taken_at_ms)}, kept until {_until(found)}")
     table = Table("store", "partition", "changelog up to", "records kept")
     for name, kept in found.stores.items():
         positions = found.cut.positions.get(kept.entry.get("changelog_topic", ""), {})
@@ -206,7 +206,7 @@ def _table(cuts: list[NamedCut], incomplete: list[str]) -> Table:
 
     table = Table("cut", "taken", "kept until", "stores", "records")
     for one in cuts:
-        taken, stores = _date(one.cut.taken_at_ms), ", ".join(one.stores)
+        taken, stores = date_of(one.cut.taken_at_ms), ", ".join(one.stores)
         table.add_row(one.name, taken, _until(one), stores, f"{one.records:,}")
     for name in incomplete:
         table.add_row(name, "", "being made, or incomplete", "", "")
@@ -228,9 +228,4 @@ def _until(found: NamedCut) -> str:
     if found.expires_at_ms is None:
         return "it is deleted"
     over = " (over)" if found.is_expired(int(time.time() * 1000)) else ""
-    return _date(found.expires_at_ms) + over
-
-
-def _date(time_ms: int) -> str:
-    moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
-    return moment.isoformat(sep=" ", timespec="seconds")
+    return date_of(found.expires_at_ms) + over
