@@ -6,15 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from logstate import Application, StreamsBuilder
 from logstate.contracts.records import Record, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.extension import VARIABLE
 from logstate.topology import Processor
 from tests.broker.raw_topic import create_topic, write_named_headers
-from tests.broker.test_log_conformance import WAYS
 from tests.patience import until
 
 WRITTEN = [
@@ -45,15 +41,12 @@ class Remembers(Processor[Any, str, Any, str]):
         self.context.forward(record)
 
 
-@pytest.mark.parametrize("way", WAYS)
 def test_malformed_header_names_are_replaced_as_the_java_client_replaces_them(
     way: str,
     bootstrap: str,
     unique: Callable[[str], str],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "1" if way == "extension" else "0")
     expected = READ if way == "extension" else READ_BY_OBJECTS
     name = unique("header-names")
     for topic in (f"{name}-in", f"{name}-out"):

@@ -13,7 +13,6 @@ from confluent_kafka import KafkaError
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.extension import VARIABLE, why_not_loaded
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.log_conformance import group_cases, transaction_cases
 from tests.log_conformance.rig import BROKER_POLL_S, Rig, records
@@ -27,16 +26,9 @@ def patient_rig(bootstrap: str, **options: Any) -> Rig:
     return Rig(cluster, poll_s=BROKER_POLL_S, prepare_group=prepare_group)
 
 
-#: how records pass between librdkafka and Python; the extension may not have been built
-WAYS = ["client's objects"] if why_not_loaded() else ["extension", "client's objects"]
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_kafka_behaves_so(
-    case: Callable[[Rig], None], way: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "1" if way == "extension" else "0")
+def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
     rig = patient_rig(bootstrap)
     try:
         case(rig)
@@ -96,11 +88,10 @@ def test_they_tell_of_records_that_brokers_refuse(bootstrap: str) -> None:
         rig.close()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.usefixtures("way")
 def test_a_topic_that_is_deleted_while_it_is_read_is_reported_to_the_callback_for_errors(
-    way: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "1" if way == "extension" else "0")
     codes: list[int] = []
     settings = {"error_cb": lambda error: codes.append(error.code())}
     rig = Rig(KafkaCluster(bootstrap, settings), poll_s=BROKER_POLL_S)

@@ -141,6 +141,7 @@ def test_without_a_handler_nothing_past_such_a_record_is_committed(
     assert re.search(rf"It sent {len(big) // 10}\d bytes to '{bench.topic('out')}'", str(error))
 
 
+@pytest.mark.usefixtures("way")
 def test_outputs_outside_transactions_are_no_exception(bench: Bench, big: bytes) -> None:
     """Nothing fails with them: a refused one that nobody notices would be lost."""
     bench.send(big)
