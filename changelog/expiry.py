@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from logstate.changelog.backend.backend import StoreBackend
 from logstate.changelog.rows.expiring_rows import EXPIRED_HEADERS, ExpiringRows, ExpiryIndex
+from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
-from logstate.changelog.stored_meta import StoredMeta, index_prefix
+from logstate.changelog.stored_meta import StoredMeta, index_prefix, secondary_prefix
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.stores import StoreSpec
 
@@ -41,7 +42,10 @@ class Expiry:
             return Rows(prefix, backend, is_cached=is_cached)
         index = ExpiryIndex(index_prefix(prefix), backend)
         clock = self._row_clocks[spec.name] = TimeCell(self._meta.clocks.get(spec.name, -1))
-        rows = ExpiringRows(prefix, backend, index, clock, is_cached=is_cached)
+        make = IndexedExpiringRows if spec.indexes else ExpiringRows
+        rows = make(prefix, backend, index, clock, is_cached=is_cached)
+        if isinstance(rows, IndexedExpiringRows):
+            rows.keep(Rows(secondary_prefix(prefix), backend, is_cached=False))
         self._context.time_cell(f"store:{spec.name}")
         self._opened.append((spec, rows))
         return rows
@@ -67,8 +71,8 @@ class Expiry:
             cell, writes = self._context.time_cell(f"store:{spec.name}"), self._writes[spec.name]
             cell.time = max(cell.time, stream_time)
             keys, is_limited = rows.expired_keys(cell.time, spec.ttl_ms)
+            rows.remove(keys)
             for key in keys:
-                rows.put(key, None)
                 writes.add(key, (key, None, cell.time, EXPIRED_HEADERS))
             has_more = has_more or is_limited
         return has_more

@@ -103,7 +103,7 @@ class TaskState:
         prefix = prefix_of(self.meta.number_of(spec.name))
         is_memory = spec.in_memory or self._persistent is self._memory
         backend = self._memory if is_memory else self._persistent
-        make = indexed_rows if spec.indexes else self.expiry.rows_of
+        make = indexed_rows if spec.indexes and spec.ttl_ms is None else self.expiry.rows_of
         rows = make(spec, prefix, backend, is_cached=not is_memory)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows

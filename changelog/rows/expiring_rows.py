@@ -45,7 +45,8 @@ _TIME = struct.Struct(">q")
 pack_time = _TIME.pack
 _unpack_time = _TIME.unpack_from
 _MAX_TIME_MS = 2**63 - 1
-_NO_TIME = pack_time(0)
+#: in the place of an index time that is not known
+NO_TIME = pack_time(0)
 
 #: of the tombstone of an expired row, whose timestamp is the stream time: standbys learn it there
 EXPIRED_HEADERS: Headers = [("logstate.expired", b"")]
@@ -157,7 +158,7 @@ class ExpiringRows(Rows):
         if waiting is None:
             return super().get(key)
         _, value, timestamp, _ = waiting
-        return None if value is None else _NO_TIME + pack_time(timestamp or 0) + value
+        return None if value is None else NO_TIME + pack_time(timestamp or 0) + value
 
     def flush_mirrors(self) -> None:
         """Take over what waits."""
@@ -233,6 +234,10 @@ class ExpiringRows(Rows):
 
     # ------------------------------------------------------------------ replays
 
+    def put_replayed(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Write rows of a replay; as all rows that are put, they have no index time."""
+        self.put_rows(rows)
+
     def learn(self, records: Iterable[LoggedFields]) -> None:
         """Take the stream time from replayed tombstones of expired rows: standbys have no other."""
         self._searched = b""  # a replay may add entries anywhere
@@ -297,6 +302,10 @@ class ExpiringRows(Rows):
             self._searched = entries[-1] + b"\0" if has_more else end
             portions += 1
         return found, has_more
+
+    def remove(self, keys: Iterable[bytes]) -> None:
+        """Delete rows that have expired."""
+        self.put_rows(dict.fromkeys(keys))
 
     def is_due(self, stream_time: int, ttl_ms: int) -> bool:
         """Whether any entry is due."""
@@ -385,7 +394,7 @@ def restore_rows(rows: Rows, records: Sequence[LoggedFields]) -> None:
     if not isinstance(rows, ExpiringRows):
         rows.put_rows({key: value for key, value, _, _ in records})
         return
-    rows.put_rows(
+    rows.put_replayed(
         {
             key: None if value is None else pack_time(timestamp or 0) + value
             for key, value, timestamp, _ in records

@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 from logstate.changelog.backend.backend import end_of_prefix
+from logstate.changelog.rows.expiring_rows import NO_TIME, ExpiringRows
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import ReadableRows, RowCache, Rows
@@ -54,6 +55,8 @@ class IndexedRows(Rows):
     """The rows of a task's store, with the entries of its indexes."""
 
     entries: Rows
+    #: of the store
+    writes: IndexWrites
     #: builds what is not built yet of the indexes, where the backend had rows without them
     build: Callable[[], None] | None = None
 
@@ -115,6 +118,25 @@ class IndexedRows(Rows):
     def cached_rows(self) -> int:
         """Rows and entries held in memory."""
         return super().cached_rows() + self.entries.cached_rows()
+
+
+class IndexedExpiringRows(IndexedRows, ExpiringRows):
+    """The rows of a task's store with indexes, which expire: their entries are deleted with them.
+
+    A reader by an index reads each row that it finds, so rows that have expired are hidden from it.
+    """
+
+    def put_replayed(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Write rows of a replay, and their entries."""
+        whole = {key: None if row is None else NO_TIME + row for key, row in rows.items()}
+        self.writes.replay(self, whole)
+        super().put_replayed(rows)
+
+    def remove(self, keys: Iterable[bytes]) -> None:
+        """Delete rows that have expired, and their entries."""
+        removed = dict.fromkeys(keys)
+        self.writes.replay(self, removed)
+        super().remove(removed)
 
 
 _PUT: Final = """\
@@ -203,6 +225,7 @@ class IndexWrites(RowCache):
         self._moves = [_Moves(one, {}, {}) for one in spec.indexes]
         #: whether keys are equal as objects exactly when their bytes are
         self._has_keys = equal_as_bytes(spec.key)
+        rows.writes = self
         rows.mirror(self)
 
     def put_of(

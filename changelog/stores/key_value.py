@@ -192,12 +192,20 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
             restore_rows(self._rows, records)
 
     def _put_replayed(self, rows: Mapping[bytes, bytes | None]) -> None:
+        if isinstance(self._rows, ExpiringRows):
+            self._rows.put_replayed(rows)
+            return
         if self.index_writes is not None:
             self.index_writes.replay(self._rows, rows)
         self._rows.put_rows(rows)
 
     def _put_with_indexes(self, indexes: IndexWrites) -> None:
-        self.put = indexes.put_of(self.get, self.put, has_times=False)
+        read = self.get if self._ttl_ms is None else self._bound_get_of_all()
+        self.put = indexes.put_of(read, self.put, has_times=False)
+
+    def _bound_get_of_all(self) -> Callable[[K], Any]:
+        """Return the read of a row that may have expired and is not deleted yet."""
+        return _bound_get(self.codec, self._rows)
 
     def _rows_of(self, keys: Iterator[bytes]) -> Iterator[tuple[K, V]]:
         """Read the rows at once: writes that follow the call must not be in the result."""

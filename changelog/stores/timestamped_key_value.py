@@ -105,7 +105,9 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
             spec, self.codec, writes, rows.put_rows, waits_as_bytes=True
         )
         rows.mirror(behind)
-        self.get, self.get_row = behind.bound_reads(self.get)
+        # A row that has expired may be in an index; :meth:`_hide_expired` hides it from others.
+        hides = spec.ttl_ms is not None and spec.indexes
+        self.get, self.get_row = behind.bound_reads(self._bound_get_of_all() if hides else self.get)
         refused = partial(key_serialization_error, name)
         names: dict[str, Any] = {"encode_key": encode_key, "key_serialization_error": refused}
         if spec.ttl_ms is None:
@@ -117,7 +119,27 @@ class TimestampedKeyValueStore(TaskKeyValueStore[K, ValueAndTimestamp[V]]):
 
     def _put_with_indexes(self, indexes: IndexWrites) -> None:
         read = self.get if self._behind is None else self.get_row
+        if self._spec.ttl_ms is not None:
+            read = self._bound_read_of_all(read, self._spec.ttl_ms)
         self.put = indexes.put_of(read, self.put, has_times=True)
+
+    def _bound_read_of_all(self, read: Callable[[K], Any], ttl_ms: int) -> Callable[[K], Any]:
+        """Return the read of a row that may have expired and is not deleted yet.
+
+        A commit may have deleted a row that expired and is kept as an object: only its bytes say.
+        """
+        context, behind, read_bytes = self._context, self._behind, self._bound_get_of_all()
+        if behind is None:
+            return read_bytes
+
+        def read_any(key: K) -> Any:
+            row = read(key)
+            if row is None or row[1] + ttl_ms > context.stream_time:
+                return row
+            behind.flush()
+            return read_bytes(key)
+
+        return read_any
 
     def _hide_expired(self) -> None:
         """Return no rows kept as objects that have expired; others are hidden already."""

@@ -206,9 +206,7 @@ def key_value_spec(
 
 
 def _refuse_indexes_of_others(store: Materialized) -> None:
-    for option, given in (
-        ("history", store.history), ("capacity", store.capacity), ("ttl", store.ttl)
-    ):  # fmt: skip
+    for option, given in (("history", store.history), ("capacity", store.capacity)):
         if given is not None:
             remedy = f"Leave out one of indexes= and {option}=."
             refuse_indexes(store.name, store.indexes, f"it has a {option}", remedy)

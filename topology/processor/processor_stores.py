@@ -17,7 +17,7 @@ from logstate.contracts.typed_stores import (
 )
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
-from logstate.topology.declaring.indexes import Indexes, index_specs, refuse_indexes
+from logstate.topology.declaring.indexes import Indexes, index_specs
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
@@ -417,8 +417,6 @@ def declared_store(
 ) -> StoreDeclaration[Any]:
     """Return the declaration of a processor's store; ``options`` are fields of ``StoreSpec``."""
     check_name(name, "a store")
-    if options.get("ttl_ms") is not None:
-        refuse_indexes(name, indexes, "it has a ttl", "Leave out one of indexes= and ttl=.")
     of_values = required_serde(value, None, f"the value of store {name!r}", "value")
     flags = {_SAID.get(one, one): given for one, given in options.items() if one in _FLAGS}
     check_flags(f"store {name!r}", **flags)

@@ -18,10 +18,12 @@ from logstate.topology import (
     key_value_store,
     set_store,
 )
+from tests.campaigns.simulation.indexed_orders import digit_of
 
 _TTL = timedelta(milliseconds=6)
 SEEN = key_value_store("seen", str, str, ttl=_TTL)
 NUMBERS = counter_store("numbers", str, ttl=2 * _TTL)
+ALIKE = key_value_store("alike", str, str, ttl=_TTL, indexes={"digit": digit_of})
 VALUES = set_store("values", str, str, ttl=_TTL)
 
 
@@ -57,3 +59,29 @@ def expire(orders: KStream[str, str], prices: KStream[str, str]) -> None:
         store=Materialized("totals", ttl=_TTL),
     )
     totals.to_stream().to("windowed", key=str, value=str)
+
+
+class FindLatelyAlike(Processor[str, str, str, str]):
+    """Keeps the last order of a key for a while, and forwards which others are like it."""
+
+    def process(self, record: Record[str, str]) -> None:
+        alike, digit = self.context.store(ALIKE), digit_of(record.value)
+        found = [*alike.by_range("digit", reverse=True)]
+        alike.put(record.key, None if digit == 0 else record.value)
+        shown = found, [] if digit is None else [*alike.by("digit", digit)]
+        said = f"{digit} {zlib.crc32(repr(shown).encode()):08x}"
+        self.context.forward(record.with_value(said))
+
+
+def expire_indexed(orders: KStream[str, str], prices: KStream[str, str]) -> None:
+    """Add the operators of the variant ``indexed_expiry``."""
+    found = orders.process(FindLatelyAlike, stores=ALIKE, key=str, value=str, name="find-alike")
+    found.to("enriched", key=str, value=str)
+    kept = Materialized("prices", ttl=_TTL, indexes={"digit": digit_of})
+    prices.to_table(store=kept, key=str, value=str).to_stream().to("windowed", key=str, value=str)
+    orders.group_by_key().aggregate(
+        lambda: "0:",
+        lambda value, total: f"{zlib.crc32((total + value).encode()):08x}:",
+        value=str,
+        store=Materialized("totals", ttl=2 * _TTL, indexes={"digit": digit_of}),
+    )

@@ -15,3 +15,12 @@ class Expiry(Schedule):
     def of(cls, seed: int) -> Expiry:
         """The configuration and the faults of a seed."""
         return cls(replace(draw(seed), variant="expiry"))
+
+
+class IndexedExpiry(Schedule):
+    """A schedule of the variant ``indexed_expiry``: stores that also have secondary indexes."""
+
+    @classmethod
+    def of(cls, seed: int) -> IndexedExpiry:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="indexed_expiry"))

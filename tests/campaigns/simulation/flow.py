@@ -22,7 +22,7 @@ the late records of windows, of sessions, of a join and of a table with a histor
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
 ``counts`` has count windows and batches; ``distinct`` has distinct records; ``expiry`` has stores
 with a TTL; ``intervals`` has interval joins; ``as_of`` has as-of joins; ``indexes`` has stores
-with secondary indexes.
+with secondary indexes; ``indexed_expiry`` has stores with both.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from tests.campaigns.simulation.aggregated_orders import aggregate
 from tests.campaigns.simulation.collected_orders import collect
 from tests.campaigns.simulation.counted_orders import count_orders
 from tests.campaigns.simulation.distinct_orders import keep_distinct
-from tests.campaigns.simulation.expiring_orders import expire
+from tests.campaigns.simulation.expiring_orders import expire, expire_indexed
 from tests.campaigns.simulation.indexed_orders import find_alike
 from tests.campaigns.simulation.joined_orders import join_orders
 from tests.campaigns.simulation.valued_orders import value_orders
@@ -219,6 +219,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "timers": _timers_variant,
             "collections": collect,
             "expiry": expire,
+            "indexed_expiry": expire_indexed,
             "indexes": find_alike,
             "late": lambda orders, prices: _late_variant(builder, orders, prices),
             "aggregates": aggregate,

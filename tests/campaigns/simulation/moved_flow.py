@@ -28,16 +28,21 @@ from logstate.topology import (
     until_window_closes,
 )
 from tests.campaigns.simulation import flow
+from tests.campaigns.simulation.indexed_orders import digit_of
 
-FINALS, CLOSED, JOINED = "finals", "closed", "joined"
-OUTPUTS = ("enriched", FINALS, CLOSED, JOINED)
+FINALS, CLOSED, JOINED, LATELY = "finals", "closed", "joined", "lately"
+OUTPUTS = ("enriched", FINALS, CLOSED, JOINED, LATELY)
+#: of the store ``LATELY``
+INDEX = "digit"
 #: stores whose rows are those of one task, and the one that leaves rows behind that were sent
-COMPARED, LEAVES_BEHIND = ("totals", "windows", "sessions", "regions", "latest"), "closed"
+COMPARED = ("totals", "windows", "sessions", "regions", "latest", LATELY)
+LEAVES_BEHIND = "closed"
 #: of these, those whose rows do not depend on whether a record is late
 NEVER_LATE = ("totals", "regions", "latest")
 _KEYS = [f"k{number}" for number in range(9)]
 DATA_SETS, _ORDERS, _PRICES = 24, 14, 5
-#: nothing is late before the last records, which are so much later, and nothing expires
+#: nothing is late before the last records, which are so much later, and no row of a window
+#: expires; those of ``LATELY`` expire with the last records, all but theirs
 _LONG = timedelta(days=30)
 _LAST_MS = 10 * 86_400_000
 _WINDOWS = TumblingWindows(size=timedelta(milliseconds=10), grace=timedelta(milliseconds=5))
@@ -59,6 +64,12 @@ def topology(*, in_memory: bool) -> Topology:
     by_key.aggregate(
         lambda: "0:", lambda _, value, total: flow.checksum(total, value), value=str, store="totals"
     ).to_stream().to("enriched", key=str, value=str)
+    by_key.aggregate(
+        lambda: "0:",
+        lambda _, value, total: flow.checksum(total, value),
+        value=str,
+        store=Materialized(LATELY, ttl=timedelta(days=1), indexes={INDEX: digit_of}),
+    ).to_stream().to(LATELY, key=str, value=str)
     windows = by_key.windowed_by(_WINDOWS)
     counted = windows.aggregate(
         lambda: "0:",

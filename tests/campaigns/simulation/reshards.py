@@ -17,6 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -33,18 +34,20 @@ from logstate.contracts.errors import (
     UpgradeError,
 )
 from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic
 from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.faults import Fault as CallFault
 from logstate.testing.fake.faults import Faults
 from logstate.testing.simulation.clock import take_apart
-from logstate.testing.simulation.stored_rows import rows_of
+from logstate.testing.simulation.stored_rows import comparable, rows_of
 from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input, Upstream
 from logstate.topics.manifest_changes import Manifest
 from logstate.topology import Topology
 from tests.campaigns.simulation import flow, moved_flow
 from tests.campaigns.simulation.fake_logs import FakeLogReader, FakeLogs
+from tests.campaigns.simulation.indexed_orders import digit_of
 from tests.campaigns.simulation.mortal_process import MortalProcess
 from tests.campaigns.simulation.oracles import Wrong, same
 from tests.campaigns.simulation.reference import new_task
@@ -330,7 +333,11 @@ class Reshards(Schedule):
         rows = self._rows()
         for store in moved_flow.NEVER_LATE if self._is_late else moved_flow.COMPARED:
             self.counters[f"compared_rows_of_{store}"] += len(rows[store])
-            same(f"rows of {store!r}", rows[store], dict(wanted.rows[store]))
+            same(
+                f"rows of {store!r}",
+                comparable(self._specs[store], rows[store]),
+                comparable(self._specs[store], wanted.rows[store]),
+            )
         if self._is_late:
             return
         closed, all_closed = rows[moved_flow.LEAVES_BEHIND], wanted.rows[moved_flow.LEAVES_BEHIND]
@@ -344,6 +351,10 @@ class Reshards(Schedule):
                 same(f"outputs of {topic}", dict(found), dict(wanted.outputs[topic]))
             else:
                 same(f"outputs of {topic}", {*found}, {*wanted.outputs[topic]})
+
+    @property
+    def _specs(self) -> dict[str, StoreSpec]:
+        return {spec.name: spec for one in self.topology.sub_topologies for spec in one.stores}
 
     def _rows(self) -> dict[str, dict[bytes, bytes]]:
         """Store -> the rows of all its tasks, as a restore would find them."""
@@ -361,6 +372,8 @@ class Reshards(Schedule):
                         for r in records
                     ]
                     task.state.restore(spec.name, writes, 0)
+                    if spec.indexes:
+                        _check_index(f"{spec.name!r} in {task_id}", task.state.stores[spec.name])
                 for store, rows in rows_of(task.state).items():
                     twice = rows.keys() & found.setdefault(store, {}).keys()
                     if twice and store in moved_flow.COMPARED:
@@ -369,6 +382,15 @@ class Reshards(Schedule):
                 task.close()
                 take_apart(task)
         return found
+
+
+def _check_index(where: str, store: Any) -> None:
+    """An index finds the rows that a scan finds, by their values."""
+    rows = [(key, row.value) for key, row in store.all()]
+    found = [(key, row.value) for key, row in store.by_range(moved_flow.INDEX)]
+    wanted = [one for one in rows if digit_of(one[1]) is not None]
+    wanted.sort(key=lambda one: (digit_of(one[1]), one[0].encode()))
+    same(f"index of {where}", found, wanted)
 
 
 def _partitions_of(stored: Manifest) -> set[int]:

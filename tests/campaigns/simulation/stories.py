@@ -18,7 +18,7 @@ from tests.campaigns.simulation.deltas import Deltas
 from tests.campaigns.simulation.directories import Directories
 from tests.campaigns.simulation.directory_claims import DirectoryClaims
 from tests.campaigns.simulation.distinct_records import DistinctRecords
-from tests.campaigns.simulation.expiry import Expiry
+from tests.campaigns.simulation.expiry import Expiry, IndexedExpiry
 from tests.campaigns.simulation.failed_ends import FailedEnds
 from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
@@ -76,6 +76,7 @@ STORIES = {
     "histories": Story(Histories.of),
     "idle_joins": Story(IdleJoins.of),
     "indexes": Story(Indexes.of),
+    "indexed_expiry": Story(IndexedExpiry.of),
     "idle_windows": Story(IdleWindows.of),
     "interval_joins": Story(IntervalJoins.of),
     "large_cuts": Story(LargeCuts.of),

@@ -294,12 +294,30 @@ def _of_indexes(rows: KindUnderTest) -> Iterator[KindUnderTest]:
     yield replace(of_plain, name="key-value with indexes in memory", spec=in_memory)
     of_any_json = replace(plain, value=serdes.json)
     yield replace(of_plain, name="key-value of JSON with indexes", spec=of_any_json)
+    yield replace(
+        of_plain,
+        name="key-value with a TTL and indexes",
+        spec=replace(plain, ttl_ms=RETENTION_MS),
+        process=_put_at,
+        rows=without_index_times,
+    )
+    for value, of in ((NUMBER, ""), (serdes.json, " of JSON")):
+        yield replace(
+            rows,
+            name=f"timestamped{of} with a TTL and indexes",
+            spec=spec_of(
+                "timestamped_key_value", value=value, ttl_ms=RETENTION_MS, indexes=INDEXES
+            ),
+            answers=indexed_entries_of,
+        )
     for is_with_headers in (False, True):
         options = {"with_headers": is_with_headers, "indexes": INDEXES}
         yield replace(
             rows,
             name="timestamped with indexes" + " and headers" * is_with_headers,
             spec=spec_of("timestamped_key_value", **options),
+            process=_put_row,
+            rows=lambda _, found: found,
             answers=indexed_entries_of,
         )
 

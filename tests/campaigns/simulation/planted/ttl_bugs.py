@@ -5,8 +5,10 @@ from __future__ import annotations
 from logstate.changelog.expiry import Expiry
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
+from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.stores import key_value
 from tests.campaigns.simulation.expiry import Expiry as Schedules
+from tests.campaigns.simulation.expiry import IndexedExpiry
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
 
@@ -53,3 +55,22 @@ def a_replay_leaves_the_entries_of_deleted_rows(patch: Patch) -> None:
 def an_undone_attempt_has_searched_the_index(patch: Patch) -> None:
     """After an abort the search continues where the undone attempt ended."""
     edit(patch, ExpiringRows, "discard", 'self._searched = b""', "pass")
+
+
+@scenario_bug(IndexedExpiry.of)
+def a_row_that_expires_leaves_its_entry(patch: Patch) -> None:
+    """The entries of a row stay in the indexes when a commit deletes it because it expired."""
+    edit(patch, IndexedExpiringRows, "remove", "self.writes.replay(self, removed)", "pass")
+
+
+@scenario_bug(IndexedExpiry.of)
+def a_replay_of_expiring_rows_makes_no_entries(patch: Patch) -> None:
+    """A replay of a store with a TTL writes the rows, and no entries of their indexes."""
+    edit(patch, IndexedExpiringRows, "put_replayed", "self.writes.replay(self, whole)", "pass")
+
+
+@scenario_bug(IndexedExpiry.of)
+def a_put_over_an_expired_row_leaves_its_entry(patch: Patch) -> None:
+    """A put takes a row that has expired and is not deleted yet for none."""
+    old = "self._bound_get_of_all()"
+    edit(patch, key_value.TaskKeyValueStore, "_put_with_indexes", old, "self.get")

@@ -14,6 +14,7 @@ from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import EXPIRED_HEADERS, ExpiringRows
+from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.changelog.store_fingerprint import fingerprint, store_changes
@@ -25,7 +26,7 @@ from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.restore.restore import logged_fields
 from logstate.testing.fake.fetched import StoredRecord
 from tests.examples_tried import at_most
-from tests.unit.changelog.kind_under_test import spec_of
+from tests.unit.changelog.kind_under_test import INDEXES, indexed_entries_of, spec_of
 from tests.unit.changelog.store_bench import MEDIA, BenchContext, StoreBench, open_state
 from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
 from tests.unit.changelog.stores.test_every_kind_of_store import STEPS, Bout
@@ -214,6 +215,42 @@ def test_a_commit_deletes_a_limited_number_and_says_that_there_are_more(
     assert deleted == [10, 10, 5]
     assert not bench.rows()
     assert not entries(bench)
+    bench.close()
+
+
+@pytest.mark.parametrize("spec", [PLAIN, TABLE], ids=["plain", "table"])
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_the_entries_of_an_index_go_with_the_row_that_expires(
+    spec: StoreSpec, is_applied: bool
+) -> None:
+    bench = StoreBench(replace(spec, indexes=INDEXES))
+    put(bench, "a", 1, 0)
+    put(bench, "b", 3, 0)  # not in the index "odd"
+    put(bench, "c", 1, 50)
+    bench.commit()
+    if is_applied:
+        bench.state.apply()
+    bench.context.see(TTL_MS)
+    assert [key for key, _ in bench.store.by("odd", 1)] == ["c"]
+    put(bench, "b", 5, TTL_MS)  # over a row that has expired and is not deleted yet
+
+    bench.commit()
+
+    indexed_entries_of(bench.store, 0)
+    bench.state.apply()
+    rows = cast(IndexedExpiringRows, bench.state._rows["store"])
+    assert len(list(rows.entries.scan())) == 4  # two rows in two indexes
+    bench.close()
+
+
+def test_a_row_that_is_put_again_after_a_commit_deleted_it_is_in_the_index() -> None:
+    bench = StoreBench(replace(TABLE, indexes=INDEXES))
+    put(bench, "a", 1, 0)
+    bench.commit()
+    bench.context.see(TTL_MS)
+    bench.commit()
+    put(bench, "a", 1, TTL_MS)
+    assert [key for key, _ in bench.store.by("odd", 1)] == ["a"]
     bench.close()
 
 

@@ -151,7 +151,6 @@ def windowed(store: Materialized) -> None:
 @pytest.mark.parametrize(
     ("options", "build"),
     [
-        ({"ttl": timedelta(seconds=1)}, None),
         ({"capacity": 3}, None),
         ({"history": timedelta(seconds=1)}, None),
         ({}, windowed),
@@ -166,9 +165,37 @@ def test_stores_of_other_kinds_refuse_indexes(
         (build or plain)(store)
 
 
-def test_a_ttl_and_indexes_of_a_processors_store_are_refused() -> None:
-    with pytest.raises(TopologyError, match="has indexes, but it has a ttl"):
-        key_value_store("rows", str, str, ttl=timedelta(1), indexes={"one": index(str, str)})
+def of_table(**options: Any) -> TopologyTestDriver:
+    return driver_of({"city": city_of}, **options)
+
+
+def of_processor(**options: Any) -> TopologyTestDriver:
+    class Put(Processor[str, Order, str, int]):
+        def process(self, record: Record[str, Order]) -> None:
+            self.context.store("orders").put(record.key, record.value)
+
+    builder = StreamsBuilder()
+    store = key_value_store("orders", str, Order, indexes={"city": city_of}, **options)
+    builder.stream("orders", value=Order).process(Put, stores=store)
+    return TopologyTestDriver(builder.build())
+
+
+@pytest.mark.parametrize("make", [of_table, of_processor])
+@pytest.mark.parametrize("loses_disk", [None, False, True])
+def test_a_row_that_has_expired_is_found_by_no_index(
+    make: Callable[..., TopologyTestDriver], loses_disk: bool | None
+) -> None:
+    with make(ttl=timedelta(milliseconds=10)) as driver:
+        driver.pipe("orders", "o-1", Order("Oslo", 5), timestamp=0)
+        driver.pipe("orders", "o-2", Order("Oslo", 6), timestamp=5)
+        driver.pipe("orders", "o-3", Order("Bergen", 6), timestamp=10)
+        if loses_disk is not None:
+            driver.crash(loses_disk=loses_disk)
+        assert keys(driver.store("orders").by("city", "Oslo")) == ["o-2"]
+        driver.pipe("orders", "o-1", Order("Oslo", 7), timestamp=14)
+        driver.pipe("orders", "o-4", Order("Bergen", 7), timestamp=15)
+        assert keys(driver.store("orders").by("city", "Oslo")) == ["o-1"]
+        assert keys(driver.store("orders").by_range("city")) == ["o-3", "o-4", "o-1"]
 
 
 def test_arguments_that_do_not_fit_an_index_are_refused() -> None:
