@@ -19,7 +19,10 @@ The second block is ours::
     u  {store: number}              of stores whose rows are on a local disk only, the number of
                                     this commit; absent where there are none
     w  [transactional id, member id]  who wrote it; absent if unknown
-    x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
+    x  true: only "o", "w" and the clocks ``open:…`` are here; the rest is in the cuts topic (it was
+       over the size limit)
+
+The clocks ``open:…`` say, to tasks of other sub-topologies, what will still be sent on idle inputs.
 
 The record in the cuts topic (key ``cut:<task id>``, same transaction) is our block as raw bytes
 with ``i``, {input topic: offset}, in place of ``o``. Tasks whose results reach stores of others
@@ -56,6 +59,9 @@ UNKNOWN_TIME_MS: Final = -1
 
 METADATA_BYTES_MAX: Final = 3072
 """Longest metadata string that is committed. A broker refuses more than 4,096 bytes for ever."""
+
+OPEN_CLOCK: Final = "open:"
+"""What the names of clocks begin with that a pointer to the cuts topic has, too."""
 
 MANIFEST_KEY: Final = b"manifest"
 """Key of the manifest record in the cuts topic."""
@@ -164,6 +170,8 @@ def encode_cut(
     fields: dict[str, Any] = {"o": cut.offset, **_content(cut)}
     if cut.is_in_cuts_topic:
         fields = {"o": cut.offset, "x": True}
+        if cut.clocks:
+            fields["c"] = dict(cut.clocks)
     if cut.writer is not None:
         fields["w"] = cut.writer
     return base64.b64encode(streams + _encode_block(fields)).decode("ascii")
@@ -260,8 +268,10 @@ def encode_task_cut(
         has_record = with_record and bool(whole)
         record = encode_cut_record(next(iter(whole.values())), offsets) if has_record else None
         return TaskCut(metadata, record)
+    is_open = {name: one for name, one in clocks.items() if name.startswith(OPEN_CLOCK)}
     pointers = {
-        topic: Cut(cut.offset, is_in_cuts_topic=True, writer=writer) for topic, cut in whole.items()
+        topic: Cut(cut.offset, clocks=is_open, is_in_cuts_topic=True, writer=writer)
+        for topic, cut in whole.items()
     }
     metadata = _encode_all(pointers, times, processor_times)
     if max(map(len, metadata.values())) > METADATA_BYTES_MAX:
@@ -287,7 +297,7 @@ def _content(cut: Cut) -> dict[str, Any]:
 def _cut(offset: int, fields: _Fields) -> Cut:
     writer = None if fields.w is None else Writer(*fields.w)
     if fields.x:
-        return Cut(offset, is_in_cuts_topic=True, writer=writer)
+        return Cut(offset, clocks=fields.c, is_in_cuts_topic=True, writer=writer)
     return Cut(
         offset,
         fields.p,

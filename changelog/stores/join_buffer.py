@@ -148,6 +148,10 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
                 last = timestamp
         return None if last is None else last + self._grace_ms
 
+    def has_waiting(self) -> bool:
+        """Return whether a record waits."""
+        return any(True for _ in self._rows.scan())
+
     def expired(self, until: int | None = None) -> Iterator[Waiting[K, V]]:
         """The records whose time has come, as of this call; each is to be removed.
 

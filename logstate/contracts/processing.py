@@ -119,6 +119,9 @@ class IdleOperator(Protocol):
     def tick(self, idle: IdleTime) -> None:
         """Advance stream time and emit what that closes."""
 
+    def is_open(self) -> bool:
+        """Return True if ticks alone would still emit something."""
+
 
 #: types of immutable objects; a function may change an object of another type
 SCALAR_TYPES = frozenset({type(None), str, int, float, bool, bytes})
@@ -287,6 +290,8 @@ class TaskContext(Protocol):
     application_context: ApplicationContext
     #: functions that the compiled nodes registered, called once all nodes are compiled
     starting: list[Callable[[], None]]
+    #: name of the node that is being compiled, or begins
+    compiling: str
     #: compiled so far; the next record after each commit is compared
     fan_outs: list[FanOut]
     #: ``threading.get_ident()`` of the thread that runs the task, or ran it last

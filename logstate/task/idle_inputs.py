@@ -1,4 +1,4 @@
-"""Idle inputs of one task: since when, what a tick then calls, and waits for more records.
+"""Idle inputs of one task: since when, and waits for more records.
 
 Everything here is pure: the caller asks the brokers.
 
@@ -11,56 +11,19 @@ A task that reads repartition topics is idle only if the tasks that write to the
 all topics above it, however many repartitions there are in between, are what the group has
 committed, and have been since. The committed offsets are read first. They are committed together
 with what was sent to the repartition topics, so when the ends are read, all of that is there.
+
+If operators above close on idle, too, the cuts with these offsets must say that nothing is open in
+them. A cut with that has the results of the tick that closed the last of it, so the idle time of
+the task begins when these are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from logstate.contracts.processing import IdleOperator, IdleTime
+from logstate.contracts.processing import IdleTime
 from logstate.contracts.records import TopicPartition
 from logstate.task.queues import PartitionQueue
-
-
-class IdleTicks:
-    """The operators whose stream time advances while the inputs of the task are idle.
-
-    A tick calls them in the order of the topology; they are compiled children first. What it
-    changes and emits belongs to the next commit, like the effects of a scheduled callback; if that
-    fails, the tick is made again once the inputs have been idle for as long again.
-    """
-
-    def __init__(self) -> None:
-        self._operators: dict[str, IdleOperator] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._operators)
-
-    def add(self, name: str, operator: IdleOperator) -> None:
-        """Register an operator, unless there is one of the same clock."""
-        self._operators.setdefault(name, operator)
-
-    def clear(self) -> None:
-        """Forget the operators: they are compiled again."""
-        self._operators.clear()
-
-    def is_due(self, idle: IdleTime) -> bool:
-        """Return True if a tick would change something."""
-        return any(operator.is_due(idle) for operator in self._operators.values())
-
-    def run(
-        self,
-        idle: IdleTime,
-        guarded: Callable[[str, Callable[[int], None]], Callable[[int], None]],
-        now_ms: int,
-    ) -> None:
-        """Call the operators; ``guarded`` adds the handling of errors to a named callback."""
-
-        def tick_of(operator: IdleOperator) -> Callable[[int], None]:
-            return lambda _: operator.tick(idle)
-
-        for name, operator in reversed(self._operators.items()):
-            guarded(f"close_on_idle of {name}", tick_of(operator))(now_ms)
 
 
 class TaskIdle:
@@ -148,11 +111,14 @@ class IdleInputs:
         ends: Mapping[TopicPartition, int],
         committed: Mapping[TopicPartition, int | None],
         above: Collection[TopicPartition],
+        *,
+        is_open_above: bool = False,
     ) -> IdleTime | None:
         """Return for how long the task has been idle, by an answer; None: it is not, or not yet.
 
         ``asked_ms``: when the brokers were asked for the ends, of its partitions and of those
-        ``above``, which ``committed`` has too.
+        ``above``, which ``committed`` has too. ``is_open_above``: an operator above, by the cuts of
+        these offsets, will still send something when it closes on idle.
         """
         self._asked_ms = asked_ms
         positions = self._positions
@@ -161,7 +127,7 @@ class IdleInputs:
         if any(ends[tp] != position for tp, position in positions.items()):
             self._since_ms = None
             return None
-        if any(committed[tp] != ends[tp] for tp in above):
+        if is_open_above or any(committed[tp] != ends[tp] for tp in above):
             self._ends_above = None
             return None
         ends_above = {tp: ends[tp] for tp in above}

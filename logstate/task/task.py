@@ -132,6 +132,7 @@ class Task(TaskInput):
         with self.running():
             for sub_topology in self.sub_topologies:
                 sources.update(compile_sub_topology(sub_topology, self))
+        self.idle_ticks.connect(self.sub_topologies, self.time_cell)
         traces = self.traces
         if traces is not None:
             sources = {
@@ -336,6 +337,7 @@ class Task(TaskInput):
         with self.running():
             while any(held.emit() for held in reversed(self.commit_buffered)):
                 pass
+        self.idle_ticks.note_open()
         self.guard.refusals.freeze()
         self.guard.late_results.freeze()
         for fan_out in self.fan_outs:

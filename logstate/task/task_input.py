@@ -68,8 +68,13 @@ class TaskInput(TaskProgress):
         return self.has_uncommitted_input and bool(self.commit_buffered)
 
     def commit_positions(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Request a commit if control records were read since the last one."""
-        if any(self.consumed.get(tp) != position for tp, position in positions.items()):
+        """Request a commit if control records were read since the last one.
+
+        Also if no commit since the start says what is open, which tasks below wait for.
+        """
+        if not self.idle_ticks.has_noted_open or any(
+            self.consumed.get(tp) != position for tp, position in positions.items()
+        ):
             self.has_uncommitted_input = True
 
     def awaited(self) -> list[TopicPartition]:

@@ -35,7 +35,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
-from logstate.task.idle_inputs import IdleTicks
+from logstate.task.idle_ticks import IdleTicks
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label
@@ -106,6 +106,8 @@ class TaskProgress:
         self.commit_buffered: list[CommitBuffered] = []
         #: callbacks of the node being compiled, for when all nodes are compiled
         self.starting: list[Callable[[], None]] = []
+        #: name of the node that is being compiled, or begins
+        self.compiling = ""
         #: operators whose children get the same objects
         self.fan_outs: list[FanOut] = []
         #: next offsets to commit, of every input partition that has moved
@@ -191,7 +193,7 @@ class TaskProgress:
         raise NotImplementedError
 
     def when_idle(self, name: str, operator: IdleOperator) -> None:
-        self.idle_ticks.add(name, operator)
+        self.idle_ticks.add(name, operator, self.compiling)
 
     def interrupt(self) -> None:
         """End ``process`` after the current record; from any thread, may come too late."""

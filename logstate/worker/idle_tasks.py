@@ -11,15 +11,18 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from logstate.changelog.cut import decode_cut
 from logstate.contracts.clients import Admin, Background, Committed, Step, Steps
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.restore.async_request import AsyncRequest
+from logstate.task.idle_ticks import is_open_in
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
+from logstate.topology.graph.idle_order import awaited_clocks
 from logstate.topology.graph.sub_topology import SubTopology, feeding
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.worker_observer import WorkerObserver
@@ -29,8 +32,8 @@ _LOGGER = logging.getLogger(__name__)
 #: after a request without an answer
 _ASK_AGAIN_MS = 1_000.0
 
-#: of each asked partition the end, and of those above the committed offset
-Answer: TypeAlias = "tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int | None]]"
+#: of each asked partition the end, and of those above what is committed
+Answer: TypeAlias = "tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, Committed]]"
 
 
 class IdleTasks:
@@ -50,6 +53,8 @@ class IdleTasks:
         self._above = frozenset(one.id for sub in idle for one in feeding(sub, subs))
         #: sub-topology that closes on idle -> the partitions that those above it read
         self._inputs_above = {sub.id: self._inputs_of(feeding(sub, subs)) for sub in idle}
+        #: ... -> partition that one above it reads, the clocks of its cut that say what is open
+        self._open_clocks = {sub.id: self._clocks_above(sub) for sub in idle}
 
     def turn(
         self, tasks: TaskTable, search: PoisonRecordSearch, observer: WorkerObserver
@@ -108,12 +113,15 @@ class IdleTasks:
             )
         every = sorted({*own, *above})
         ends = yield Step("end_offsets", admin.end_offsets, (every,))
-        return ends, {tp: one.offset for tp, one in committed.items()}
+        return ends, committed
 
     def _tick(self, owned: OwnedTask, answer: Answer) -> None:
         ends, committed = answer
-        above = self._inputs_above[owned.task_id.sub_topology]
-        idle = owned.idle.confirmed(self._asked_ms, ends, committed, above)
+        number = owned.task_id.sub_topology
+        above, clocks = self._inputs_above[number], self._open_clocks[number]
+        offsets = {tp: committed[tp].offset for tp in above}
+        is_open = any(_is_open(committed[tp], names) for tp, names in clocks.items())
+        idle = owned.idle.confirmed(self._asked_ms, ends, offsets, above, is_open_above=is_open)
         if idle is not None and not owned.task.awaits_commit and owned.task.idle_ticks.is_due(idle):
             owned.task.tick(idle)
 
@@ -122,3 +130,17 @@ class IdleTasks:
         topics = {topic for sub in subs for topic in plan.source_topics(sub)}
         counts = plan.partition_counts
         return frozenset(TopicPartition(t, p) for t in topics for p in range(counts[t]))
+
+    def _clocks_above(self, sub: SubTopology) -> dict[TopicPartition, tuple[str, ...]]:
+        subs = self._plan.topology.sub_topologies
+        clocks = awaited_clocks(sub, subs)
+        above = [one for one in subs if one.id in clocks]
+        return {tp: clocks[one.id] for one in above for tp in self._inputs_of([one])}
+
+
+def _is_open(committed: Committed, clocks: tuple[str, ...]) -> bool:
+    """Return whether something is open by a cut, or may be: it is unknown."""
+    if committed.offset is None:
+        return True
+    cut = decode_cut(committed.metadata, committed_offset=committed.offset).cut
+    return cut is None or is_open_in(cut.clocks, clocks)

@@ -95,8 +95,8 @@ class StreamsBuilder(InternalStreamsBuilder):
         outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
         close_on_idle: of every operator that has the option and does not set it: windows,
             ``distinct`` in windows, suppress, left and outer stream joins, joins with a grace. It
-            does not apply behind a repartition topic to which another operator with the option
-            sends its results, nor in front of one that sets it. None: they wait for a later record.
+            does not apply to an operator whose results its own task reads again, through the topics
+            of a foreign-key join. None: they wait for a later record.
 
     Source: Kafka Streams' ``StreamsBuilder``; required names: KIP-1111.
     """

@@ -195,6 +195,18 @@ class ProcessorNode(Node, ABC):
     #: the option of the builder, where it applies to this operator
     default_idle_ms: int | None = field(default=None, init=False)
 
+    #: others that close on idle read, through internal topics, what it sends when it does
+    is_awaited: bool = field(default=False, init=False)
+
+    @property
+    def open_clock(self) -> str:
+        """The clock of a task that says whether it has something open: 1, or 0.
+
+        Named after its first store, because the generated name of an operator may change.
+        """
+        own = (spec.name for spec in self.own_stores())
+        return f"open:{next(iter((*own, *self.store_names())), self.name)}"
+
     #: the child that gets its late records, and none of its results; None: it drops them
     late: str | None = field(default=None, init=False)
 

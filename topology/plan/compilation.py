@@ -60,6 +60,7 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
         names = sub_topology.children[node.name]
         below = [compiled[name] for name in names]
         task.starting = starting[node.name] = []
+        task.compiling = node.name
         with _naming_errors(node, task):
             process = _compile_node(node, task, below, names, changing)
         if process is not _nothing_below:
@@ -71,6 +72,7 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
         for source in _compile_source(node, task, compiled[node.name])
     }
     for node in sub_topology.nodes:
+        task.compiling = node.name
         with _naming_errors(node, task):
             for start in starting[node.name]:
                 start()

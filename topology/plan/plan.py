@@ -16,10 +16,11 @@ from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.description import Description, describe_plan
 from logstate.topology.graph.grouping import copartition_groups, node_groups
+from logstate.topology.graph.idle_order import mark_awaited, set_default_idle_time
 from logstate.topology.graph.logical import check_depth
-from logstate.topology.graph.nodes import Node, ProcessorNode, SinkNode, TopicRef
+from logstate.topology.graph.nodes import SinkNode, TopicRef
 from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
-from logstate.topology.graph.sub_topology import SubTopology, operators_feeding
+from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.process import ConnectedStores
 from logstate.topology.plan.key_agreement import check_key_bytes
 
@@ -205,9 +206,9 @@ def make_topology(plan: PlanBuilder, default_idle_ms: int | None = None) -> Topo
         connections = getattr(node, "connections", None)
         if isinstance(connections, ConnectedStores):
             connections.global_names = frozenset(plan.global_stores)
-    _check_idle_operators(tasks)
     if default_idle_ms is not None:
-        _set_default_idle_time(tasks, default_idle_ms)
+        set_default_idle_time(tasks, default_idle_ms)
+    mark_awaited(tasks)
     refs = {topic.topic.name: topic.topic for topic in plan.internal_topics.values()}
     refs |= {pattern: TopicRef(pattern, is_pattern=True) for pattern in plan.patterns}
     return Topology(
@@ -303,45 +304,6 @@ def _check_partition_counts(plan: PlanBuilder) -> None:
                 " same partitions=.",
                 declared_at=_declared_at(plan, counts),
             )
-
-
-def _check_idle_operators(tasks: list[SubTopology]) -> None:
-    """What closes on idle must not feed, through an internal topic, what closes on idle."""
-    for task in tasks:
-        below = [node for node in task.nodes if _closes_on_idle(node)]
-        above = [node for node in operators_feeding(task, tasks) if _closes_on_idle(node)]
-        if below and above:
-            topics = ", ".join(repr(ref.name) for ref in task.source_topics if ref.is_internal)
-            raise TopologyError(
-                f"Operator {below[0].name!r} has close_on_idle, and reads results of"
-                f" {above[0].name!r}, which has close_on_idle too, through the internal topic"
-                f" {topics}: it could close before the last results of the other one arrive, and"
-                f" would drop them as late. Leave close_on_idle out for {below[0].name!r}, and let"
-                " a later record close its windows, or write the results of the first to a topic"
-                " of another application.",
-                declared_at=below[0].declared_at,
-            )
-
-
-def _set_default_idle_time(tasks: list[SubTopology], idle_ms: int) -> None:
-    """Let operators without the option close on idle inputs too.
-
-    None does whose results another one that closes on idle reads through an internal topic.
-    """
-    feeding = {task.id: operators_feeding(task, tasks) for task in tasks}
-    with_option = [task for task in tasks if any(map(_closes_on_idle, task.nodes))]
-    # What a task reads is fed by fewer operators than the task, so tasks above come first.
-    for task in sorted(tasks, key=lambda one: len(feeding[one.id])):
-        below = {node for one in with_option if one is not task for node in feeding[one.id]}
-        if below.intersection(task.nodes) or any(map(_closes_on_idle, feeding[task.id])):
-            continue
-        for node in task.nodes:
-            if isinstance(node, ProcessorNode) and node.waits_for_stream_time:
-                node.default_idle_ms = idle_ms
-
-
-def _closes_on_idle(node: Node) -> bool:
-    return isinstance(node, ProcessorNode) and node.close_on_idle_ms is not None
 
 
 def _declared_at(plan: PlanBuilder, topics: Collection[str]) -> str | None:

@@ -19,7 +19,7 @@ from itertools import islice, takewhile
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from logstate.contracts.formats import TIMER
-from logstate.contracts.record_parts import event_time_of
+from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.built_in import serde_of
@@ -65,14 +65,18 @@ class TimerSerde(Serde[Timer[K]]):
 class TimerLook:
     """What :class:`KeyTimers` schedules. By stream time, tasks call it before the record."""
 
-    __slots__ = ("_run_due", "last_due")
+    __slots__ = ("_run_due", "has_timers", "last_due")
 
     def __init__(
-        self, run_due: Callable[[int], None], last_due: Callable[[int], int | None]
+        self,
+        run_due: Callable[[int], None],
+        last_due: Callable[[int], int | None],
+        has_timers: Callable[[], bool],
     ) -> None:
         self._run_due = run_due
         #: the time of the last timer up to a limit; None: there is none
         self.last_due = last_due
+        self.has_timers = has_timers
 
     def __call__(self, now_ms: int) -> None:
         self._run_due(now_ms)
@@ -182,7 +186,8 @@ class KeyTimers(Generic[K]):
         self._is_looking = False
         #: a callback has set a timer that is due, which is not in what was read ahead
         self._must_read_again = False
-        self._check = context.schedule(every, kind, TimerLook(self._run_due, self._last_due))
+        look = TimerLook(self._run_due, self._last_due, self._has_timers)
+        self._check = context.schedule(every, kind, look)
 
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
@@ -206,6 +211,9 @@ class KeyTimers(Generic[K]):
         for timer in self._read_due(limit_ms, None, None):
             last = timer.at_ms
         return last
+
+    def _has_timers(self) -> bool:
+        return bool(self._read_due(TIMESTAMP_MAX, None, 1))
 
     def _run_due(self, now_ms: int) -> None:
         self._looked_at = now_ms

@@ -23,6 +23,7 @@ from tests.campaigns.simulation.failed_ends import FailedEnds
 from tests.campaigns.simulation.foreign_keys import ForeignKeys
 from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
+from tests.campaigns.simulation.idle_chains import IdleChains
 from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
 from tests.campaigns.simulation.indexes import Indexes
@@ -74,6 +75,7 @@ STORIES = {
     "foreign_keys": Story(ForeignKeys.of),
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
+    "idle_chains": Story(IdleChains.of),
     "idle_joins": Story(IdleJoins.of),
     "indexes": Story(Indexes.of),
     "indexed_expiry": Story(IndexedExpiry.of),

@@ -231,6 +231,16 @@ def test_a_cut_over_the_limit_moves_to_the_cuts_topic() -> None:
     assert found == Cut(3, {}, clocks, {})
 
 
+def test_a_pointer_to_the_cuts_topic_says_what_is_open() -> None:
+    is_open = {"open:counts": 1, "open:sums": 0}
+    clocks = {f"clock-{n}": n for n in range(1_000)} | is_open
+
+    task_cut = encode_task_cut({"clicks": (42, 5)}, positions={}, clocks=clocks, topic_ids={})
+
+    pointer = decode_cut(task_cut.metadata["clicks"], committed_offset=42).cut
+    assert pointer == Cut(42, clocks=is_open, is_in_cuts_topic=True)
+
+
 def test_a_record_in_the_cuts_topic_counts_for_its_offsets_only() -> None:
     value = encode_cut_record(CUT, {"clicks": 42})
 

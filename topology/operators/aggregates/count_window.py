@@ -192,6 +192,7 @@ class CountWindowNode(ProcessorNode):
             self.close_on_idle_ms,
             last_due=last_due,
             emit=lambda _: run_due(None),
+            has_open=lambda: any(True for _ in timers.until(MAX_TIME_MS)),
         )
         return process
 

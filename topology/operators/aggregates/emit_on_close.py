@@ -157,6 +157,8 @@ class Emission(NamedTuple):
     at_once: EmitClosed
     #: the last close time up to a limit at which a row closes that was not emitted
     last_due: LastDue
+    #: whether a row of a time up to this one was not emitted
+    has_open: Callable[[int], bool]
     interval_ms: int
 
 
@@ -206,8 +208,12 @@ def emission_of(
         unsent = () if span is None else clock.unsent(rows(*span), limit)
         return max((clock.close_time_of(row[0]) for row in unsent), default=None)
 
+    def has_open(until: int) -> bool:
+        return any(True for _ in clock.unsent(rows(clock.first_unsent(), until)))
+
     task.store(spec.name).before_expiry = before_expiry
-    return Emission(emit_after_record, emit_at_once, last_due, clock.emit_interval_ms)
+    interval_ms = clock.emit_interval_ms
+    return Emission(emit_after_record, emit_at_once, last_due, has_open, interval_ms)
 
 
 def emitting_closed(
@@ -240,7 +246,7 @@ def close_when_idle(
     if emission is None:
         advance_when_idle(task, name, observed, idle_ms)
         return
-    _, emit_at_once, last_closed, interval_ms = emission
+    _, emit_at_once, last_closed, has_open, interval_ms = emission
 
     def last_due(limit: int) -> int | None:
         closed = last_closed(limit - wait_ms)
@@ -254,4 +260,5 @@ def close_when_idle(
         last_due=last_due,
         emit=lambda time: emit_at_once(time - wait_ms, None),
         look_interval_ms=interval_ms,
+        has_open=lambda: has_open(observed.time),
     )

@@ -284,7 +284,15 @@ class StreamJoinNode(ProcessorNode):
                 task.timestamp, task.headers = time, None
                 waiting.remove(row_time, is_left, key)
 
-        advance_when_idle(task, self.clock, observed, idle_ms, last_due=last_due, emit=emit_due)
+        advance_when_idle(
+            task,
+            self.clock,
+            observed,
+            idle_ms,
+            last_due=last_due,
+            emit=emit_due,
+            has_open=lambda: any(True for _ in waiting.rows()),
+        )
 
 
 class Partners(NamedTuple):

@@ -106,6 +106,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
             self.close_on_idle_ms,
             last_due=buffer.last_due,
             emit=lambda _: join_expired(),
+            has_open=buffer.has_waiting,
         )
         return process
 

@@ -19,13 +19,15 @@ The module decides; that the inputs are idle, the worker or the test driver find
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from logstate.contracts.processing import IdleTime, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 
 #: a time up to a limit at which something is due that was not emitted yet; None: there is none
 LastDue: TypeAlias = "Callable[[int], int | None]"
+#: whether something will be due at a later time
+HasOpen: TypeAlias = "Callable[[], bool]"
 #: emits everything that is due at a stream time
 EmitDue: TypeAlias = "Callable[[int], None]"
 
@@ -36,7 +38,8 @@ class IdleClock:
     """See the module. ``observed`` is the operator's stream time, ``idle_ms`` its option.
 
     Without ``last_due`` nothing is emitted, and only the first step is taken. ``look_interval_ms``
-    is the minimum time between two searches for what is due.
+    is the minimum time between two searches for what is due. ``has_open`` says faster than
+    ``last_due`` whether anything waits.
     """
 
     __slots__ = (
@@ -44,6 +47,7 @@ class IdleClock:
         "_began_ms",
         "_emit",
         "_has_due",
+        "_has_open",
         "_idle_ms",
         "_last_due",
         "_left_at",
@@ -62,6 +66,7 @@ class IdleClock:
         last_due: LastDue | None = None,
         emit: EmitDue | None = None,
         look_interval_ms: int = 0,
+        has_open: HasOpen | None = None,
     ) -> None:
         self._observed = observed
         #: where the last advance without a record ended
@@ -69,6 +74,7 @@ class IdleClock:
         self._idle_ms = idle_ms
         self._last_due = last_due
         self._emit = emit
+        self._has_open = has_open
         self._look_interval_ms = look_interval_ms
         self._looked_ms = _NEVER_LOOKED
         #: whether the last search found something
@@ -109,6 +115,14 @@ class IdleClock:
         while last_due is not None and (due := last_due(limit)) is not None:
             self._advance(max(due, observed.time))
 
+    def is_open(self) -> bool:
+        """Return whether something waits for stream time; without a record there is none yet."""
+        if self._last_due is None or self._observed.time < 0:
+            return False
+        if self._has_open is not None:
+            return self._has_open()
+        return self._last_due(TIMESTAMP_MAX - 1) is not None
+
     def _advance(self, time: int) -> None:
         self._observed.time = self._ticked.time = self._left_at = time
         if self._emit is not None:
@@ -132,17 +146,31 @@ class IdleClock:
         return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
 
 
+class Timers(Protocol):
+    """The timers of a processor."""
+
+    last_due: LastDue
+    has_timers: HasOpen
+
+
 class TimerIdleClock:
     """Stream time of the timers of a processor: that of the task, and later while it is idle."""
 
     __slots__ = ("_clock", "_observed", "_task")
 
     def __init__(
-        self, task: TaskContext, name: str, idle_ms: int, last_due: LastDue, emit: EmitDue
+        self, task: TaskContext, name: str, idle_ms: int, timers: Timers, emit: EmitDue
     ) -> None:
         self._task = task
         self._observed = observed_cell(task, name)
-        self._clock = IdleClock(self._observed, ticked_cell(task, name), idle_ms, last_due, emit)
+        self._clock = IdleClock(
+            self._observed,
+            ticked_cell(task, name),
+            idle_ms,
+            timers.last_due,
+            emit,
+            has_open=timers.has_timers,
+        )
 
     def is_due(self, idle: IdleTime) -> bool:
         """Return True if timers are due, or the first advance was not made."""
@@ -153,6 +181,11 @@ class TimerIdleClock:
         """Advance stream time as far as timers are due, and run them."""
         self._follow()
         self._clock.tick(idle)
+
+    def is_open(self) -> bool:
+        """Return whether there are timers."""
+        self._follow()
+        return self._clock.is_open()
 
     def _follow(self) -> None:
         self._observed.time = max(self._observed.time, self._task.stream_time)
@@ -177,9 +210,10 @@ def advance_when_idle(
     last_due: LastDue | None = None,
     emit: EmitDue | None = None,
     look_interval_ms: int = 0,
+    has_open: HasOpen | None = None,
 ) -> None:
     """Register the clock of an operator with the option; ``name`` is that of its clock."""
     if idle_ms is not None:
         ticked = ticked_cell(task, name)
-        clock = IdleClock(observed, ticked, idle_ms, last_due, emit, look_interval_ms)
+        clock = IdleClock(observed, ticked, idle_ms, last_due, emit, look_interval_ms, has_open)
         task.when_idle(name, clock)

@@ -249,7 +249,7 @@ class OperatorContext:
         name = f"{self.schedule_name}-{self._schedules}"
         timers = callback if kind == "stream_time" and isinstance(callback, TimerLook) else None
         if timers is not None and self.idle_ms is not None:
-            clock = TimerIdleClock(task, name, self.idle_ms, timers.last_due, punctuate)
+            clock = TimerIdleClock(task, name, self.idle_ms, timers, punctuate)
             task.when_idle(name, clock)
         schedule = task.schedule(
             interval_ms,

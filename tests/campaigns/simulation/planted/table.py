@@ -45,6 +45,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     handler_bugs,
     held_output_bugs,
     idle_bugs,
+    idle_chain_bugs,
     index_bugs,
     interval_bugs,
     late_bugs,

@@ -89,16 +89,24 @@ def chained(builder: StreamsBuilder, first: TumblingWindows, second: TumblingWin
     return builder.build()
 
 
-def test_an_operator_behind_one_that_closes_on_idle_waits_for_records() -> None:
-    plain = TumblingWindows(size=ms(10))
-    topology = chained(StreamsBuilder(close_on_idle=ms(30)), plain, plain)
-    assert idle_times(topology) == {"first": 30}
-
-
-def test_an_operator_in_front_of_one_that_sets_the_option_waits_for_records() -> None:
+def test_operators_behind_one_that_closes_on_idle_have_the_default_too() -> None:
     plain, own = TumblingWindows(size=ms(10)), TumblingWindows(size=ms(10), close_on_idle=ms(5))
+    topology = chained(StreamsBuilder(close_on_idle=ms(30)), plain, plain)
+    assert idle_times(topology) == {"first": 30, "second": 30}
     topology = chained(StreamsBuilder(close_on_idle=ms(30)), plain, own)
-    assert idle_times(topology) == {"second": 5}
+    assert idle_times(topology) == {"first": 30, "second": 5}
+
+
+def test_an_operator_that_would_wait_for_itself_waits_for_records() -> None:
+    builder = StreamsBuilder(close_on_idle=ms(30))
+    counted = input_of(builder).group_by_key().windowed_by(CountWindows(3, timeout=ms(10)))
+    left = counted.count(store="counted-store", name="counted")
+    right = builder.table("right", key=str, value=str, store="right")
+    table = left.map_values(str, value=str).to_table(store="left")
+    joined = table.join(right, first_of, foreign_key=str, name="j", store="j", value=str)
+    windows = TumblingWindows(size=ms(10))
+    joined.to_stream().group_by_key().windowed_by(windows).count(store="n", name="below")
+    assert idle_times(builder.build()) == {"below": 30}
 
 
 def test_windows_close_by_the_default() -> None:
