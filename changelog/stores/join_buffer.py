@@ -134,6 +134,12 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         self._put_row(row_key, encode_update(waiting, 0), None)
         return True
 
+    def times(self) -> Iterator[int]:
+        """Yield the timestamps of the records that wait, in order."""
+        if self._earliest.time != _NOTHING_WAITS:
+            for row_key, _ in self._rows.scan():
+                yield _HEAD.unpack_from(row_key)[1]
+
     def last_due(self, limit: int) -> int | None:
         """Return the last stream time up to ``limit`` at which a record's time comes.
 

@@ -53,6 +53,12 @@ class OuterJoinReads(Generic[K]):
             values = [decode_value(data).value for data in _decode_list(row, self.name)]
             yield timestamp, is_left == 1, decode_key(row_key[_HEAD.size :]), values
 
+    def times(self) -> Iterator[tuple[int, bool]]:
+        """(timestamp, is left) of each row, as of now, by time."""
+        for row_key, _ in self._reads.scan():
+            timestamp, is_left = _HEAD.unpack_from(row_key)
+            yield timestamp, is_left == 1
+
     def all(self) -> Iterator[tuple[int, str, K, Any]]:
         """(timestamp, ``"left"`` or ``"right"``, key, value): one entry per value."""
         for timestamp, is_left, key, values in self.rows():

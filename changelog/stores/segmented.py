@@ -87,6 +87,16 @@ class SegmentedReads(Generic[K, V]):
 
         return row
 
+    def first_windows(self, from_ms: int) -> Iterator[Windowed[Any]]:
+        """Yield the windows from a time on, by time, without their keys.
+
+        Of a store whose rows lie by time; the others hold the rows of closed windows in between.
+        """
+        times_of, windowed = self.schema.times_of, self.schema.windowed
+        oldest = max(from_ms, self.oldest_found(self.segments.cell.time), 0)
+        rows = self._rows_between(oldest, MAX_TIME_MS)
+        return (windowed(None, *times_of(row_key)) for row_key, _ in rows)
+
     def _rows_of_key(
         self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterable[PlacedRow]:

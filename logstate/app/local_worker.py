@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clients import Cluster, run_steps
 from logstate.contracts.clock import Clock, pause
 from logstate.contracts.errors import ConfigError, LogstateError
+from logstate.contracts.open_rows import OpenRows
 from logstate.contracts.records import TaskId
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.kafka.garbage_collector import FreeMemory
@@ -413,15 +414,18 @@ class LocalWorker:
 
 def _progress(
     owned: OwnedTask, observer: WorkerObserver
-) -> tuple[int | None, tuple[str, ...], float, dict[str, int]]:
-    """Return the stream time, what buffered records wait for and how long, and times of inputs."""
+) -> tuple[int | None, tuple[str, ...], float, dict[str, int], Mapping[str, OpenRows]]:
+    """Return the stream time, what buffered records wait for and how long, times of inputs, and
+    what operators have open.
+    """
     task = owned.task_or_none
     if task is None:
-        return None, (), 0.0, {}
+        return None, (), 0.0, {}, {}
     time, awaited = task.stream_time, tuple(map(str, task.awaited()))
     waits_ms = observer.input_wait_ms(task) if awaited else 0.0
     times = {str(tp): at for tp, at in [*task.partition_times.items()] if at >= 0}
-    return time if time >= 0 else None, awaited, waits_ms, times
+    open_rows = task.open_operators.latest
+    return time if time >= 0 else None, awaited, waits_ms, times, open_rows
 
 
 def _positions(owned: OwnedTask) -> dict[str, int]:

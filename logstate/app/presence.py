@@ -27,7 +27,7 @@ from logstate.contracts.errors import LogstateError, StoreUnavailableError
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import StoreSpec
 from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
-from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
+from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry, open_entry
 from logstate.directory.metadata import Lookup
 from logstate.http.changes import ChangeFeed
 from logstate.http.client import Client
@@ -304,6 +304,7 @@ class Presence:
                     report.waits_for,
                     int(report.waits_ms),
                     dict(report.partition_times),
+                    {node: open_entry(one) for node, one in report.open_rows.items()},
                 )
                 for task, report in reports.items()
             },

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.errors import WrongThreadError
+from logstate.contracts.open_rows import LookAtOpen
 from logstate.contracts.records import FetchedRecord, Headers, ProducedFields, TaskId
 from logstate.contracts.stores import StoreSpec
 
@@ -374,6 +375,9 @@ class TaskContext(Protocol):
 
         ``name`` is that of its clock; the first operator of several with one clock is called.
         """
+
+    def show_open(self, node: str, look: LookAtOpen) -> None:
+        """Register, while compiling, how the rows that wait for stream time are counted."""
 
     def request_commit(self) -> None:
         """Request a commit at the next opportunity; a hint."""

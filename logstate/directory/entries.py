@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 from logstate.contracts.errors import UNDECODABLE
+from logstate.contracts.open_rows import OpenRows
 from logstate.contracts.topic_names import PARTITIONS_MAX
 
 FORMAT = 1
@@ -32,6 +33,23 @@ Address = Annotated[str, msgspec.Meta(max_length=2_000, pattern=r"^(https?://[!-
 Claim = Annotated[int, msgspec.Meta(ge=0, le=CLAIM_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Partitions = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)]
+
+
+class OpenEntry(msgspec.Struct, frozen=True):
+    """What an operator has open: windows, sessions, timers, and records that wait."""
+
+    #: at most :data:`logstate.contracts.open_rows.OPEN_ROWS_MAX`: that many or more
+    count: Count
+    #: stream time at which the first of them closes; None: nothing is open
+    next_ms: Count | None
+    #: stream time of the operator; None before its first record
+    stream_time_ms: Count | None
+
+
+def open_entry(found: OpenRows) -> OpenEntry:
+    """Return the entry of what a look has found."""
+    time = found.stream_time_ms
+    return OpenEntry(found.total, found.next_ms, time if time >= 0 else None)
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
@@ -60,6 +78,8 @@ class TaskEntry(msgspec.Struct, frozen=True):
     waits_ms: Count = 0
     #: ``topic-partition`` -> the largest timestamp of its processed records
     partition_times: dict[Text, Count] = {}
+    #: operator -> its rows that wait for stream time
+    open_rows: dict[Text, OpenEntry] = {}
 
 
 class InstanceMetrics(msgspec.Struct, frozen=True):

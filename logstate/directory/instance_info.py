@@ -18,7 +18,13 @@ from logstate.contracts.clients import Admin, Cluster, LogConsumer
 from logstate.contracts.clock import Clock
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import instances_topic
-from logstate.directory.entries import NAMES_MAX, InstanceEntry, decode_entry, encode_entry
+from logstate.directory.entries import (
+    NAMES_MAX,
+    InstanceEntry,
+    OpenEntry,
+    decode_entry,
+    encode_entry,
+)
 from logstate.directory.known_instances import INSTANCES_MAX, MISSED_MAX, KnownInstances
 from logstate.directory.log_time import LogTime
 
@@ -58,6 +64,8 @@ class TaskInfo(NamedTuple):
     waits_ms: int = 0
     #: ``topic-partition`` -> the largest timestamp of its processed records
     partition_times: Mapping[str, int] = MappingProxyType({})
+    #: operator -> its rows that wait for stream time
+    open_rows: Mapping[str, OpenEntry] = MappingProxyType({})
 
 
 def describe_instances(
@@ -160,4 +168,5 @@ def _task(name: str, known: KnownInstances, alive: Sequence[InstanceEntry]) -> T
         task.waits_for,
         task.waits_ms,
         task.partition_times,
+        task.open_rows,
     )

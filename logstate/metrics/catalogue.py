@@ -101,6 +101,12 @@ PARTITION_TIME = _gauge("partition_time_ms", "milliseconds", "topic partition",
     "Largest timestamp of the records processed from an input partition.")
 INPUT_WAIT = _gauge("input_wait_ms", "milliseconds", "task",
     "How long fetched records have waited for an input partition without records.")
+OPEN_ROWS = _gauge("open_rows", "rows", "task node",
+    "Windows, sessions, timers and records of an operator that wait for stream time, up to 1,000.")
+NEXT_CLOSE = _gauge("next_close_ms", "milliseconds", "task node",
+    "Stream time of the operator at which the first of its open rows closes; -1: none is open.")
+OPERATOR_TIME = _gauge("operator_time_ms", "milliseconds", "task node",
+    "Stream time of an operator with open rows, as of the last count; -1 before its first record.")
 PROCESS_LATENCY = _histogram("process_latency_seconds", "seconds", "worker",
     "Time to process the records fetched in one turn of the worker.")
 WORKER_ALIVE = _gauge("worker_alive", "workers", "worker",

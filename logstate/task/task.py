@@ -391,6 +391,7 @@ class Task(TaskInput):
         self.misuse = None
         self.punctuations = Punctuations()
         self.idle_ticks.clear()
+        self.open_operators.clear()
 
     def set_clocks(
         self, clocks: Mapping[str, int], partition_times: Mapping[TopicPartition, int]

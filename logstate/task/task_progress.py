@@ -16,6 +16,7 @@ from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
+from logstate.contracts.open_rows import LookAtOpen
 from logstate.contracts.processing import (
     Cancellable,
     CommitBuffered,
@@ -36,6 +37,7 @@ from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
 from logstate.task.idle_ticks import IdleTicks
+from logstate.task.open_operators import OpenOperators
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
 from logstate.task.record_errors import misused
 from logstate.topology.graph.operator_labels import with_label
@@ -123,6 +125,7 @@ class TaskProgress:
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
         self.idle_ticks = IdleTicks()
+        self.open_operators = OpenOperators()
         #: monotonic time before which nothing is processed, because a record waits for its retry
         self.blocked_until_ms = 0.0
 
@@ -194,6 +197,9 @@ class TaskProgress:
 
     def when_idle(self, name: str, operator: IdleOperator) -> None:
         self.idle_ticks.add(name, operator, self.compiling)
+
+    def show_open(self, node: str, look: LookAtOpen) -> None:
+        self.open_operators.add(node, look)
 
     def interrupt(self) -> None:
         """End ``process`` after the current record; from any thread, may come too late."""

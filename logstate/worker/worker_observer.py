@@ -37,6 +37,8 @@ _topic_of = itemgetter(0)
 
 KnownEnds: TypeAlias = "Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]"
 
+#: what is open, when the first of it closes, and stream time
+_OF_OPERATORS = catalogue.OPEN_ROWS, catalogue.NEXT_CLOSE, catalogue.OPERATOR_TIME
 #: metric and labels -> the last counted total
 _Seen: TypeAlias = dict[tuple[str, ...], int]
 
@@ -293,6 +295,11 @@ class WorkerObserver:
             (catalogue.WRITE_BUFFER_BYTES, task.state.unapplied_bytes),
         ):
             self.metrics.gauge(gauge, task=name).set(figure)
+        for node, found in task.open_operators.look(self._now_ms).items():
+            next_ms = -1 if found.next_ms is None else found.next_ms
+            figures = found.total, next_ms, found.stream_time_ms
+            for gauge, figure in zip(_OF_OPERATORS, figures, strict=True):
+                self.metrics.gauge(gauge, task=name, node=node).set(figure)
         for tp in owned.partitions:
             at = {"topic": tp.topic, "partition": str(tp.partition)}
             lag = input_lag(owned, tp)

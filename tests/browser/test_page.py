@@ -152,6 +152,19 @@ def test_the_oldest_input_is_told_with_its_distance_from_stream_time(page: Page)
     assert page.evaluate("oldestInput", {"stream_time_ms": 400_000}) == []
 
 
+def test_what_is_open_is_told_with_its_distance_from_the_first_closing_time(page: Page) -> None:
+    rows = {
+        "counts": {"count": 12, "next_ms": 430_000, "stream_time_ms": 400_000},
+        "joined": {"count": 1_000, "next_ms": 5_000, "stream_time_ms": None},
+        "quiet": {"count": 0, "next_ms": None, "stream_time_ms": 400_000},
+    }
+    assert page.evaluate("openRows", {"open_rows": rows}) == [
+        "counts: 12 open, the first closes after 30 seconds of stream time",
+        "joined: 1,000 or more open, the first closes after 0 seconds of stream time",
+    ]
+    assert page.evaluate("openRows", {"stream_time_ms": 400_000}) == []
+
+
 def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
     expect(page.locator("#tasks tbody tr")).to_have_count(3 * PARTITIONS)
     addresses = {app._presence.address.removeprefix("http://") for app in shop.apps}  # type: ignore[union-attr]

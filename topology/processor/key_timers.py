@@ -13,7 +13,7 @@ time and key, so it ends, whatever timers the callbacks set.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice, takewhile
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -65,18 +65,21 @@ class TimerSerde(Serde[Timer[K]]):
 class TimerLook:
     """What :class:`KeyTimers` schedules. By stream time, tasks call it before the record."""
 
-    __slots__ = ("_run_due", "has_timers", "last_due")
+    __slots__ = ("_run_due", "has_timers", "last_due", "times")
 
     def __init__(
         self,
         run_due: Callable[[int], None],
         last_due: Callable[[int], int | None],
         has_timers: Callable[[], bool],
+        times: Callable[[], Iterator[int]],
     ) -> None:
         self._run_due = run_due
         #: the time of the last timer up to a limit; None: there is none
         self.last_due = last_due
         self.has_timers = has_timers
+        #: the times of all timers, in order
+        self.times = times
 
     def __call__(self, now_ms: int) -> None:
         self._run_due(now_ms)
@@ -186,7 +189,7 @@ class KeyTimers(Generic[K]):
         self._is_looking = False
         #: a callback has set a timer that is due, which is not in what was read ahead
         self._must_read_again = False
-        look = TimerLook(self._run_due, self._last_due, self._has_timers)
+        look = TimerLook(self._run_due, self._last_due, self._has_timers, self._times)
         self._check = context.schedule(every, kind, look)
 
     def set(self, key: K, at_ms: int) -> None:
@@ -214,6 +217,9 @@ class KeyTimers(Generic[K]):
 
     def _has_timers(self) -> bool:
         return bool(self._read_due(TIMESTAMP_MAX, None, 1))
+
+    def _times(self) -> Iterator[int]:
+        return (timer[0] for timer, _ in self._store.range())
 
     def _run_due(self, now_ms: int) -> None:
         self._looked_at = now_ms

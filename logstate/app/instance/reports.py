@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from logstate.app.instance.health import Health
 from logstate.app.instance.states import Facts
+from logstate.contracts.open_rows import OpenRows
 from logstate.worker.task_lag import TaskLag
 
 #: a process without a report for this long hangs; it reports every second
@@ -37,6 +38,8 @@ class TaskReport:
     waits_ms: float = 0.0
     #: ``topic-partition`` -> the largest timestamp of its processed records
     partition_times: Mapping[str, int] = field(default_factory=dict)
+    #: operator -> its rows that wait for stream time, as of the last look
+    open_rows: Mapping[str, OpenRows] = field(default_factory=dict)
 
     def later(self, ms: float) -> TaskReport:
         """Return the report after a time without another one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,6 +13,7 @@ from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig,
 from logstate.cli.shared.printing import date_of, print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clients import Admin, run_steps
+from logstate.contracts.open_rows import OPEN_ROWS_MAX
 
 if TYPE_CHECKING:
     from logstate.directory.instance_info import InstanceInfo, TaskInfo
@@ -117,10 +119,21 @@ def as_plain_data(
             }
             for entry, is_alive in seen
         ],
-        "tasks": [task._asdict() for task in tasks],
+        "tasks": [_plain_task(task) for task in tasks],
         "lag": sum(one.lag for one in behind),
         "partitions": [one._asdict() for one in behind],
         "all_runs": all_runs(seen, tasks),
+    }
+
+
+def _plain_task(task: TaskInfo) -> dict[str, Any]:
+    from msgspec.structs import asdict
+
+    open_rows = {node: asdict(one) for node, one in task.open_rows.items()}
+    return {
+        **task._asdict(),
+        "partition_times": dict(task.partition_times),
+        "open_rows": open_rows,
     }
 
 
@@ -155,7 +168,7 @@ def _print_tasks(tasks: Sequence[TaskInfo]) -> None:
         restore = f"{one.restore_records:,}" if one.restore_records else ""
         standbys = ", ".join(one.standbys)
         time = "" if one.stream_time_ms is None else date_of(one.stream_time_ms)
-        remark = one.remark or _wait_text(one)
+        remark = "; ".join(filter(None, (one.remark, _wait_text(one), _open_text(one))))
         table.add_row(
             one.task, one.stage or "none", one.instance, lag, restore, time, standbys, remark
         )
@@ -167,3 +180,17 @@ def _wait_text(task: TaskInfo) -> str:
     if not task.waits_for:
         return ""
     return f"has waited {task.waits_ms / 1000:.0f} s for {', '.join(task.waits_for)}"
+
+
+def _open_text(task: TaskInfo) -> str:
+    """Return how much waits for stream time, and what of it closes first; empty if nothing does."""
+    found = [
+        (one.next_ms, node, one) for node, one in task.open_rows.items() if one.next_ms is not None
+    ]
+    if not found:
+        return ""
+    next_ms, node, first = min(found, key=itemgetter(0, 1))
+    count = min(sum(one.count for _, _, one in found), OPEN_ROWS_MAX)
+    many = f"{count:,} or more" if count == OPEN_ROWS_MAX else f"{count:,}"
+    time = "" if first.stream_time_ms is None else f", which is {date_of(first.stream_time_ms)}"
+    return f"{many} open; first closes {node} at stream time {date_of(next_ms)}{time}"

@@ -126,6 +126,14 @@ function oldestInput({stream_time_ms: streamTime, partition_times: times}) {
   return streamTime - ms >= 1000 ? [`${name} is ${duration((streamTime - ms) / 1000)} behind`] : [];
 }
 
+// What waits for the stream time of each operator, and how far it is from closing the first of it.
+function openRows({open_rows: operators}) {
+  return Object.entries(operators ?? {}).filter(([, one]) => one.next_ms != null).map(([node, one]) => {
+    const rest = one.stream_time_ms == null ? 0 : Math.max(0, one.next_ms - one.stream_time_ms);
+    return `${node}: ${whole(one.count)}${one.count >= 1000 ? " or more" : ""} open, the first closes after ${duration(rest / 1000)} of stream time`;
+  });
+}
+
 // The task with the oldest stream time.
 function oldestStreamTime(tasks) {
   const timed = [...tasks].filter(([, one]) => one.report?.stream_time_ms != null);

@@ -89,7 +89,7 @@ const TASK_COLUMNS = [{name: "Task"}, {name: "Stage"}, {name: "Records/s", isNum
 
 function streamTime(one) {
   if (one.report?.stream_time_ms == null) return {text: "–", more: [one.report ? `no record yet: ${heldBack(one)}` : heldBack(one)]};
-  return {time: one.report.stream_time_ms, more: [heldBack(one), ...oldestInput(one.report)]};
+  return {time: one.report.stream_time_ms, more: [heldBack(one), ...oldestInput(one.report), ...openRows(one.report)]};
 }
 
 function showTasks(tasks) {

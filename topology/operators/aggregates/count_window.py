@@ -39,6 +39,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.drops import null_dropper
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Deserializer, Serde, Serializer
@@ -185,6 +186,7 @@ class CountWindowNode(ProcessorNode):
             if closed is not None:
                 emit(key, *closed, headers)
 
+        task.show_open(self.name, lambda: open_rows(timers.times(), observed.time))
         advance_when_idle(
             task,
             name,
@@ -287,6 +289,10 @@ class Timers:
         self._store.put((at_ms, key), b"")
         if at_ms < self.earliest.time:
             self.earliest.time = at_ms
+
+    def times(self) -> Iterator[int]:
+        """Yield the times of all timers, in order."""
+        return (timer[0] for timer, _ in self._store.range())
 
     def until(self, limit: int) -> Iterator[Any]:
         """Yield the keys whose timers are not later than a time."""

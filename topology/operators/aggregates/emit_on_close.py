@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
@@ -160,6 +161,8 @@ class Emission(NamedTuple):
     #: whether a row of a time up to this one was not emitted
     has_open: Callable[[int], bool]
     interval_ms: int
+    #: yields the close times of rows that were not emitted, for a few rows of the lowest times
+    close_times: Callable[[], Iterator[int]]
 
 
 def emission_of(
@@ -211,9 +214,15 @@ def emission_of(
     def has_open(until: int) -> bool:
         return any(True for _ in clock.unsent(rows(clock.first_unsent(), until)))
 
-    task.store(spec.name).before_expiry = before_expiry
+    def close_times() -> Iterator[int]:
+        found = store.first_windows(clock.first_unsent())
+        unsent = clock.unsent((windowed, None, 0) for windowed in found)
+        return (clock.close_time_of(row[0]) for row in unsent)
+
+    store = task.store(spec.name)
+    store.before_expiry = before_expiry
     interval_ms = clock.emit_interval_ms
-    return Emission(emit_after_record, emit_at_once, last_due, has_open, interval_ms)
+    return Emission(emit_after_record, emit_at_once, last_due, has_open, interval_ms, close_times)
 
 
 def emitting_closed(
@@ -239,14 +248,17 @@ def close_when_idle(
     """Let the windows of an aggregation close on idle inputs, if they have the option.
 
     Windows close when stream time has passed their end by ``wait_ms``. Without an ``emission``
-    nothing is emitted; later records are late.
+    nothing is emitted; later records are late. With one, the task can count open windows.
     """
     name = clock_name(node.store.name, node.group_number, node.emit)
     idle_ms = node.close_on_idle_ms
     if emission is None:
         advance_when_idle(task, name, observed, idle_ms)
         return
-    _, emit_at_once, last_closed, has_open, interval_ms = emission
+    _, emit_at_once, last_closed, has_open, interval_ms, close_times = emission
+    task.show_open(
+        node.name, lambda: open_rows((ms + wait_ms for ms in close_times()), observed.time)
+    )
 
     def last_due(limit: int) -> int | None:
         closed = last_closed(limit - wait_ms)

@@ -29,6 +29,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logstate.contracts.changelog_keys import MAX_TIME_MS
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.pane import Pane
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
@@ -111,6 +112,7 @@ class PanesNode(ProcessorNode):
         observed = task.time_cell(f"observed:{self.store.name}")
         panes = _Panes(task, self, forward)
         earliest, run_due, update = panes.timers.earliest, panes.run_due, panes.update
+        task.show_open(self.name, lambda: open_rows(panes.timers.times(), observed.time))
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool

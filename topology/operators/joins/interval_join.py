@@ -38,6 +38,7 @@ from functools import partial
 from typing import Any
 
 from logstate.contracts.drops import DropReason, null_dropper
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
@@ -94,7 +95,8 @@ class IntervalLeftNode(IntervalSideNode):
         return (self.buffer,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        wait = task.store(self.buffer.name).put
+        buffer = task.store(self.buffer.name)
+        wait, times = buffer.put, buffer.times
         join = self._compile_join(task, forward)
         observed, joiner, is_left = self._stream_time(task), self.joiner, self.is_left
         before, after = self.windows.before_ms, self.windows.after_ms
@@ -103,6 +105,9 @@ class IntervalLeftNode(IntervalSideNode):
         note_late = partial(task.join_late, self.rows.name)
         drop = null_dropper(task.dropper, self.name)
         emit_late = late_output(self, children, DropReason.LATE)
+        task.show_open(
+            self.name, lambda: open_rows((at + open_ms + 1 for at in times()), observed.time)
+        )
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None or (key is None and not is_left):

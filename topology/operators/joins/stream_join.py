@@ -41,6 +41,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from logstate.contracts.drops import null_dropper
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -257,11 +258,19 @@ class StreamJoinNode(ProcessorNode):
         observed: TimeCell,
     ) -> None:
         """Let unmatched rows leave while the inputs are idle, if the option is set."""
+        waiting = task.store(outer_store.name)
+        left_wait, right_wait = self._waits()
+        if self.is_left_side:  # which shows the store of both sides
+            task.show_open(
+                self.name,
+                lambda: open_rows(
+                    (at + (left_wait if left else right_wait) + 1 for at, left in waiting.times()),
+                    observed.time,
+                ),
+            )
         idle_ms = self.close_on_idle_ms
         if idle_ms is None:
             return
-        waiting = task.store(outer_store.name)
-        left_wait, right_wait = self._waits()
         forward_unmatched = self._unmatched(task, forward, outer_store)
 
         def due_rows(limit: int) -> Iterator[tuple[int, tuple[int, bool, Any, list[Any]]]]:

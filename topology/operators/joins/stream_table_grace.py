@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.drops import DropReason, null_dropper
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -99,6 +100,10 @@ class StreamTableGraceJoinNode(ProcessorNode):
                 remove(waiting)
             task.topic, task.partition, task.offset = place
 
+        grace, observed = self.grace_ms, buffer.observed
+        task.show_open(
+            self.name, lambda: open_rows((ms + grace for ms in buffer.times()), observed.time)
+        )
         advance_when_idle(
             task,
             self.store.name,

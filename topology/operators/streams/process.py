@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from logstate.contracts.errors import StoreAccessError
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import Cancellable, ProcessorMetrics, TaskContext
 from logstate.contracts.record_parts import (
     TIMESTAMP_MAX,
@@ -258,6 +259,9 @@ class OperatorContext:
             start_ms=start,
             name=name,
         )
+        if timers is not None:
+            times = timers.times
+            task.show_open(self._name, lambda: open_rows(times(), task.stream_time))
         return OwnSchedule(schedule, task, self._name)
 
     def current_stream_time_ms(self) -> int:

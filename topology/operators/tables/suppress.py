@@ -32,6 +32,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 from logstate.contracts.errors import ProcessingError
+from logstate.contracts.open_rows import OpenRows
 from logstate.contracts.processing import Contributors, TableProcess, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.records import Headers
@@ -112,6 +113,13 @@ class SuppressNode(TableNode):
         emit_first = self._compile_emission(task, buffer, forward)
         emits_early = self.when_full == "emit_early"
         self._compile_idle_clock(task, buffer, observed, emit_first)
+
+        def look() -> OpenRows:
+            count = buffer.num_records
+            first = buffer.min_timestamp + wait if count else None
+            return OpenRows(count, first, observed.time)
+
+        task.show_open(self.name, look)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool

@@ -93,7 +93,7 @@ def test_each_of_them_moves_in_the_life_of_a_worker() -> None:
     send(cluster, "r")
     for _ in range(5):
         one.commit()
-        one.clock.advance(300)
+        one.clock.advance(3_000)
     group = cluster.group("app")
     group.leave(next(iter(group.members)))  # thrown out: its partitions are lost
     one.turn(3)

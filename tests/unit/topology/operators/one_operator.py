@@ -10,6 +10,7 @@ from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.drops import Drop, DropReason
+from logstate.contracts.open_rows import LookAtOpen
 from logstate.contracts.processing import DEFAULT_EMIT_INTERVALS, CommitBuffered, TimeCell
 from logstate.contracts.records import FetchedRecord, Headers, TaskId
 from logstate.contracts.stores import StoreSpec
@@ -45,6 +46,7 @@ class OneOperator:
         self.committed_clocks: Mapping[str, int] = {}
         self.committed_offset = -1
         self.commit_buffered: list[CommitBuffered] = []
+        self.looks_at_open: list[LookAtOpen] = []
         # Stores ask for their clocks while the state that keeps clocks is being built.
         self.state = TaskState.__new__(TaskState)
         self.state.__init__(  # type: ignore[misc]
@@ -142,6 +144,9 @@ class OneOperator:
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return f"app-{name}" if is_internal else name
+
+    def show_open(self, node: str, look: LookAtOpen) -> None:
+        self.looks_at_open.append(look)
 
     def before_commit(self, held: CommitBuffered) -> None:
         self.commit_buffered.append(held)
