@@ -140,19 +140,21 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
             for row_key, _ in self._rows.scan():
                 yield _HEAD.unpack_from(row_key)[1]
 
-    def last_due(self, limit: int) -> int | None:
+    def last_due(self, limit: int, wait_ms: int | None = None) -> int | None:
         """Return the last stream time up to ``limit`` at which a record's time comes.
 
-        None if no record's time comes by then.
+        None if no record's time comes by then. ``wait_ms``: how long they wait, if the operator
+        decides.
         """
-        until, last = limit - self._grace_ms, None
+        wait_ms = self._grace_ms if wait_ms is None else wait_ms
+        until, last = limit - wait_ms, None
         if self._earliest.time <= until:
             for row_key, _ in self._rows.scan():
                 _, timestamp = _HEAD.unpack_from(row_key)
                 if timestamp > until:
                     break
                 last = timestamp
-        return None if last is None else last + self._grace_ms
+        return None if last is None else last + wait_ms
 
     def has_waiting(self) -> bool:
         """Return whether a record waits."""

@@ -26,10 +26,13 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class AsOfTableOptions(TypedDict, Generic[R], total=False):
-    """Options of an as-of join with a table: tolerance, grace, serdes, name, late stream."""
+    """Options of an as-of join with a table: tolerance, grace, idle time, serdes, name, late
+    stream.
+    """
 
     tolerance: timedelta | None
     grace: timedelta | None
+    close_on_idle: timedelta | None
     key: Any
     left_value: Any
     value: SerdeLike[R]
@@ -38,12 +41,13 @@ class AsOfTableOptions(TypedDict, Generic[R], total=False):
 
 
 class AsOfStreamOptions(TypedDict, Generic[R], total=False):
-    """Options of an as-of join with a stream: tolerance, grace, heartbeats, store base name,
-    serdes, name, late stream.
+    """Options of an as-of join with a stream: tolerance, grace, idle time, heartbeats, store base
+    name, serdes, name, late stream.
     """
 
     tolerance: Required[timedelta]
     grace: timedelta | None
+    close_on_idle: timedelta | None
     heartbeat: Callable[..., object] | None
     store: str | Materialized | None
     key: Any
@@ -83,7 +87,8 @@ def as_of_joined(
         )
     tolerance, grace = options.pop("tolerance"), options.pop("grace", timedelta(0))
     duration_ms(tolerance, "tolerance of an as-of join")
-    windows = JoinWindows(before=tolerance, grace=grace)
+    idle = options.pop("close_on_idle", None)
+    windows = JoinWindows(before=tolerance, grace=grace, close_on_idle=idle)
     return one_match_joined(stream, other, joiner, how, windows, options, takes_last=True)
 
 

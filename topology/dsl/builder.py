@@ -94,7 +94,8 @@ class StreamsBuilder(InternalStreamsBuilder):
             a second; in the test driver it is zero, so that results are sent at once.
         outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
         close_on_idle: of every operator that has the option and does not set it: windows,
-            ``distinct`` in windows, suppress, left and outer stream joins, joins with a grace. It
+            ``distinct`` in windows, suppress, left and outer stream joins, interval and as-of joins
+            of streams, joins with a grace. It
             does not apply to an operator whose results its own task reads again, through the topics
             of a foreign-key join. None: they wait for a later record.
 

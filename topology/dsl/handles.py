@@ -1387,7 +1387,7 @@ class KStream(StreamFlow[K, V]):
             Quirk: with "first" and "last" stream time is that of the OTHER stream, its heartbeats
                 included, and a result comes when it has passed the end of the interval by the
                 grace. So it does not matter which topic is read faster, but no result comes while
-                the other topic is idle.
+                the other topic is idle, except with ``close_on_idle``.
 
         Args:
             other: a KStream of the same builder.
@@ -1399,7 +1399,9 @@ class KStream(StreamFlow[K, V]):
                 negative. ``name`` (required). ``match``: "all" (the default), "first" for the one
                 match with the smallest timestamp, or "last" for the largest; of several with one
                 timestamp the one that came first or last. ``grace``: how long after its end an
-                interval waits for records out of order; 0 if not given. ``heartbeat(value)`` or
+                interval waits for records out of order; 0 if not given. ``close_on_idle``: send
+                results without a later record once the inputs of the task have been idle for this
+                long, at least 1 ms; not with "all" in an inner join. ``heartbeat(value)`` or
                 ``heartbeat(key, value)``: whether a record of the other stream only advances stream
                 time (with "first" and "last"). ``store`` (base of the stores' names, the name if
                 not given; as a ``Materialized`` also their storage and logging), ``key``,
@@ -1538,7 +1540,9 @@ class KStream(StreamFlow[K, V]):
             how: "inner" sends records with a match only; "left" all, right is None without one.
             options: ``tolerance``, how much older than the record its match may be, exactly that
                 old included; required with a stream. ``grace``: how long records wait for matches
-                that come later, of a table up to its history. ``key``, ``left_value``, ``value``,
+                that come later, of a table up to its history. ``close_on_idle``: send results
+                without a later record once the inputs of the task have been idle for this long, at
+                least 1 ms; with a table only with ``grace``. ``key``, ``left_value``, ``value``,
                 ``name`` (required but with a table without grace) and ``late`` as for :meth:`join`.
                 With a stream also ``heartbeat``, ``store`` and ``right_value`` as for
                 :meth:`interval_join`.

@@ -31,13 +31,14 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class IntervalJoinOptions(TypedDict, Generic[R], total=False):
-    """Options of an interval join: interval, match, grace, store base name, serdes, name, late
-    stream, heartbeats.
+    """Options of an interval join: interval, match, grace, idle time, store base name, serdes,
+    name, late stream, heartbeats.
     """
 
     within: Required[tuple[timedelta, timedelta]]
     match: Match
     grace: timedelta
+    close_on_idle: timedelta | None
     heartbeat: Callable[..., object] | None
     store: str | Materialized | None
     key: Any
@@ -50,6 +51,8 @@ class IntervalJoinOptions(TypedDict, Generic[R], total=False):
 
 class OneMatchJoin(StreamStreamJoin[S]):
     """A join of each left record with at most one right record, while it is being built."""
+
+    sends_pairs_at_once = False
 
     def __init__(
         self,
@@ -206,4 +209,5 @@ def _windows(options: dict[str, Any]) -> JoinWindows:
             " how much later than a record its matches may be, two timedeltas."
         )
     before, after = within
-    return JoinWindows(before=before, after=after, grace=options.pop("grace", timedelta(0)))
+    grace, idle = options.pop("grace", timedelta(0)), options.pop("close_on_idle", None)
+    return JoinWindows(before=before, after=after, grace=grace, close_on_idle=idle)

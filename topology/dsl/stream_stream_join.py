@@ -11,7 +11,7 @@ store for unmatched rows, and determines whether that is in memory (Kafka Stream
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, Required, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Required, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.serde_types import SerdeLike
@@ -54,6 +54,9 @@ class StreamJoinOptions(TypedDict, Generic[R], total=False):
 class StreamStreamJoin(Generic[S]):
     """One join while it is being built."""
 
+    #: an inner join that sends each pair when its second record arrives
+    sends_pairs_at_once: ClassVar[bool] = True
+
     def __init__(
         self,
         left: S,
@@ -87,7 +90,7 @@ class StreamStreamJoin(Generic[S]):
         self.is_left = kind in ("left", "outer")
         self.is_outer = kind == "outer"
         self.windows = windows
-        if kind == "inner" and windows.close_on_idle_ms is not None:
+        if kind == "inner" and self.sends_pairs_at_once and windows.close_on_idle_ms is not None:
             raise declaration_error(
                 f"The windows of inner join {name!r} have close_on_idle, but an inner join emits a"
                 " pair when its second record arrives, and nothing waits. Leave it out, or use"

@@ -25,19 +25,22 @@ def closing(nodes: Iterable[Node]) -> list[ProcessorNode]:
 def closing_above(parts: Sequence[SubTopology]) -> dict[str, frozenset[str]]:
     """Operator that closes on idle -> those above it, in the same task, that do.
 
-    ``parts`` are all that the task runs. Operators that have a store in common, like the sides of a
-    join, have the same ones above them, and none of each other.
+    ``parts`` are all that the task runs. What writes a store that an operator reads is above it,
+    too, such as the other side of a join, but not where both would wait for each other.
     """
     parents = _parents(parts)
-    by_store: dict[str, set[str]] = defaultdict(set)
-    for part in parts:
-        for names in part.store_owners.values():
-            for name in names:
-                by_store[name].update(names)
-    closers = {node.name for part in parts for node in closing(part.nodes)}
-    above = {name: _ancestors(by_store[name] | {name}, parents) & closers for name in closers}
+    closers = {node.name: (part, node) for part in parts for node in closing(part.nodes)}
+    direct = {name: _ancestors({name}, parents) for name in closers}
+    above: dict[str, set[str]] = {}
+    for name, (part, node) in closers.items():
+        owners = {one for store in node.store_names() for one in part.store_owners.get(store, ())}
+        above[name] = direct[name] | owners | _ancestors(owners, parents)
     return {
-        name: frozenset(one for one in found if name not in above[one])
+        name: frozenset(
+            one
+            for one in found & closers.keys()
+            if name not in (direct if one in direct[name] else above)[one]
+        )
         for name, found in above.items()
     }
 

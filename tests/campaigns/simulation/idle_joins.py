@@ -4,7 +4,8 @@ schedule.
 When a record leaves depends on timing, and with it whether a partner comes too late to take it out.
 What is certain: each pair is joined once; each order and price without a partner leaves once, and
 none with a partner more than once; each order meets one row of the table of prices, of its time or
-before, or none, and is late or joined once; the timer of each order runs once.
+before, or none, and is late or joined once; each order has the last price of an interval, or none,
+once, also where the prices end before the orders; the timer of each order runs once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _LATE = "late"
 #: of pairs and records without a partner; of orders with the price of their time, and late ones
 _JOINED, _PRICED = "enriched", "windowed"
 _NONE = "none"
-#: of timers
+#: of orders with the last price of their interval, and of timers
+_LAST, _NEAR_MS = "last", 8
 _REMINDED, _WAIT_MS = "regions", 12
 
 
@@ -73,7 +75,18 @@ def topology(*, in_memory: bool) -> Topology:
     reminded = orders.process(
         _Remind, stores=timers, key=str, value=str, name="remind", close_on_idle=idle
     )
-    reminded.to(_REMINDED)
+    last = orders.interval_join(
+        prices,
+        lambda order, price: f"{order} {price or _NONE} {_LAST}",
+        how="left",
+        within=(timedelta(milliseconds=_NEAR_MS), timedelta(milliseconds=2)),
+        match="last",
+        grace=timedelta(milliseconds=3),
+        close_on_idle=idle,
+        name="last",
+        value=str,
+    )
+    reminded.merge(last).to(_REMINDED)
     return builder.build()
 
 
@@ -120,7 +133,8 @@ class IdleJoins(Schedule):
         pairs = {one for pair in self._values(_JOINED) for one in pair.split()}
         is_joined = pairs >= {(one.value or b"").decode() for one in self.inputs}
         orders = sum(one.topic == flow.ORDERS for one in self.inputs)
-        return is_joined and min(map(len, map(self._values, (_PRICED, _REMINDED)))) >= orders
+        is_priced = len(self._values(_PRICED)) >= orders
+        return is_joined and is_priced and len(self._values(_REMINDED)) >= 2 * orders
 
     def _judge(self) -> None:
         sides: dict[str, list[tuple[bytes, str, int]]] = {flow.ORDERS: [], flow.PRICES: []}
@@ -131,7 +145,22 @@ class IdleJoins(Schedule):
         self._judge_pairs(orders, prices)
         self._judge_prices(orders, prices)
         wanted = sorted(f"{order} {time + _WAIT_MS}" for _, order, time in orders)
-        same("timers", sorted(self._values(_REMINDED)), wanted)
+        reminded = [one for one in self._values(_REMINDED) if not one.endswith(_LAST)]
+        same("timers", sorted(reminded), wanted)
+        self._judge_last(orders, prices)
+
+    def _judge_last(
+        self, orders: list[tuple[bytes, str, int]], prices: list[tuple[bytes, str, int]]
+    ) -> None:
+        found = sorted(one.split()[:2] for one in self._values(_REMINDED) if one.endswith(_LAST))
+        same("orders with a last price", [one for one, _ in found], sorted(o for _, o, _ in orders))
+        times = {order: (key, time) for key, order, time in orders}
+        of_prices = {price: (key, time) for key, price, time in prices}
+        for order, price in found:
+            key, time = times[order]
+            other, at = of_prices.get(price, (key, time))
+            if key != other or not -_NEAR_MS <= at - time <= 2:
+                raise Wrong(f"{order} of {time} has {price} of {at}")
 
     def _judge_pairs(
         self, orders: list[tuple[bytes, str, int]], prices: list[tuple[bytes, str, int]]

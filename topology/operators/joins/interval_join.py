@@ -22,6 +22,9 @@ result, as long as no record is late.
   open, the left one is joined at once with what is still stored. With ``late`` they are emitted as
   late records instead, neither joined nor kept; then the results are those of a join of all records
   that are not late.
+- idle inputs: no result comes while the right side has no record, except with ``close_on_idle``: on
+  idle inputs stream time advances from the newest record of EITHER side, and right records that
+  come after it are late by the usual rule.
 - results leave by the left timestamp, then key bytes, then arrival, before the record that closed
   their intervals is kept. They have the larger timestamp of the pair, the headers of the left
   record, and the place it came from.
@@ -44,7 +47,11 @@ from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
-from logstate.topology.operators.streams.idle_clock import observed_cell
+from logstate.topology.operators.streams.idle_clock import (
+    FollowingIdleClock,
+    Waiting,
+    observed_cell,
+)
 from logstate.topology.operators.streams.late_records import late_output
 
 
@@ -144,6 +151,7 @@ class IntervalRightNode(IntervalSideNode):
         observed, close = self._stream_time(task), self._compile_closing(task, forward)
         is_heartbeat, grace = self.heartbeat, self.windows.grace_ms
         before, after = self.windows.before_ms, self.windows.after_ms
+        self._compile_idle_clock(task, close)
         task.join_late(self.buffer.name, 0)
         note_late = partial(task.join_late, self.buffer.name)
         drop = null_dropper(task.dropper, self.name)
@@ -170,6 +178,34 @@ class IntervalRightNode(IntervalSideNode):
             put(key, value, timestamp)
 
         return process
+
+    @property
+    def waits_for_stream_time(self) -> bool:
+        return True
+
+    @property
+    def own_idle_ms(self) -> int | None:
+        return self.windows.close_on_idle_ms
+
+    def _compile_idle_clock(self, task: TaskContext, close: Callable[[], None]) -> None:
+        """Let intervals close while the inputs are idle, if the option is set."""
+        idle_ms = self.close_on_idle_ms
+        if idle_ms is None:
+            return
+        buffer, observed = task.store(self.buffer.name), self._stream_time(task)
+        wait_ms = self.windows.after_ms + self.windows.grace_ms + 1
+
+        def emit(time: int) -> None:
+            observed.time = max(observed.time, time)
+            close()
+
+        waiting = Waiting(
+            lambda: max(observed.time, buffer.observed.time),
+            lambda limit: buffer.last_due(limit, wait_ms),
+            buffer.has_waiting,
+        )
+        name = f"{self.clock}:sides"
+        task.when_idle(name, FollowingIdleClock(task, name, idle_ms, waiting, emit))
 
     def _compile_closing(self, task: TaskContext, forward: Forward) -> Callable[[], None]:
         """Return a function that joins and removes the left records with closed intervals."""

@@ -19,7 +19,7 @@ The module decides; that the inputs are idle, the worker or the test driver find
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from logstate.contracts.processing import IdleTime, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
@@ -146,49 +146,55 @@ class IdleClock:
         return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
 
 
-class Timers(Protocol):
-    """The timers of a processor."""
+class Waiting(NamedTuple):
+    """What waits for a stream time that another part of the task, or several, observe."""
 
+    #: the newest event time of these
+    newest: Callable[[], int]
     last_due: LastDue
-    has_timers: HasOpen
+    has_open: HasOpen
 
 
-class TimerIdleClock:
-    """Stream time of the timers of a processor: that of the task, and later while it is idle."""
+class FollowingIdleClock:
+    """Stream time that is that of others while there are records, and later while there are none.
 
-    __slots__ = ("_clock", "_observed", "_task")
+    It is that of timers of a processor, which the task observes, and of an interval join, whose two
+    sides do.
+    """
+
+    __slots__ = ("_clock", "_newest", "_observed")
 
     def __init__(
-        self, task: TaskContext, name: str, idle_ms: int, timers: Timers, emit: EmitDue
+        self, task: TaskContext, name: str, idle_ms: int, waiting: Waiting, emit: EmitDue
     ) -> None:
-        self._task = task
+        self._newest = waiting.newest
         self._observed = observed_cell(task, name)
         self._clock = IdleClock(
             self._observed,
             ticked_cell(task, name),
             idle_ms,
-            timers.last_due,
+            waiting.last_due,
             emit,
-            has_open=timers.has_timers,
+            has_open=waiting.has_open,
         )
 
     def is_due(self, idle: IdleTime) -> bool:
-        """Return True if timers are due, or the first advance was not made."""
+        """Return True if something is due, or the first advance was not made."""
         self._follow()
         return self._clock.is_due(idle)
 
     def tick(self, idle: IdleTime) -> None:
-        """Advance stream time as far as timers are due, and run them."""
+        """Advance stream time as far as something is due, and emit that."""
         self._follow()
         self._clock.tick(idle)
 
     def is_open(self) -> bool:
-        """Return whether there are timers."""
+        """Return whether something waits."""
         self._follow()
         return self._clock.is_open()
 
     def _follow(self) -> None:
-        self._observed.time = max(self._observed.time, self._task.stream_time)
+        self._observed.time = max(self._observed.time, self._newest())
 
 
 def observed_cell(task: TaskContext, name: str) -> TimeCell:

@@ -37,7 +37,7 @@ from logstate.topology.declaring.plain_functions import (
 from logstate.topology.declaring.windows import scheduled_ms
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
-from logstate.topology.operators.streams.idle_clock import TimerIdleClock
+from logstate.topology.operators.streams.idle_clock import FollowingIdleClock, Waiting
 from logstate.topology.operators.streams.task_thread import (
     WRITES,
     OwnSchedule,
@@ -250,7 +250,8 @@ class OperatorContext:
         name = f"{self.schedule_name}-{self._schedules}"
         timers = callback if kind == "stream_time" and isinstance(callback, TimerLook) else None
         if timers is not None and self.idle_ms is not None:
-            clock = TimerIdleClock(task, name, self.idle_ms, timers, punctuate)
+            waiting = Waiting(lambda: task.stream_time, timers.last_due, timers.has_timers)
+            clock = FollowingIdleClock(task, name, self.idle_ms, waiting, punctuate)
             task.when_idle(name, clock)
         schedule = task.schedule(
             interval_ms,

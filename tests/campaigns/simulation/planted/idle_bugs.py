@@ -5,9 +5,10 @@ from __future__ import annotations
 from logstate.task.idle_inputs import IdleInputs
 from logstate.task.task_input import TaskInput
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock
+from logstate.topology.operators.joins.interval_join import IntervalRightNode
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
-from logstate.topology.operators.streams.idle_clock import IdleClock, TimerIdleClock
+from logstate.topology.operators.streams.idle_clock import FollowingIdleClock, IdleClock
 from logstate.worker.idle_tasks import IdleTasks
 from tests.campaigns.simulation.idle_joins import IdleJoins
 from tests.campaigns.simulation.idle_windows import IdleWindows
@@ -72,10 +73,23 @@ def a_record_leaves_before_its_partners_can_come(patch: Patch) -> None:
 @scenario_bug(IdleJoins.of)
 def timers_do_not_know_the_stream_time_of_their_task(patch: Patch) -> None:
     """The stream time of timers on idle inputs does not begin at that of the records."""
-    edit(patch, TimerIdleClock, "_follow", "self._task.stream_time", "-1")
+    edit(patch, FollowingIdleClock, "_follow", "self._newest()", "-1")
 
 
 @scenario_bug(IdleJoins.of)
 def records_that_wait_for_a_table_leave_twice(patch: Patch) -> None:
     """A record that leaves the buffer of a join on idle inputs stays in it."""
     edit(patch, StreamTableGraceJoinNode, "compile", "remove(waiting)", "pass")
+
+
+@bug
+def left_records_do_not_count_on_idle_inputs(patch: Patch) -> None:
+    """On idle inputs, stream time of an interval join begins at that of the right side."""
+    old = "max(observed.time, buffer.observed.time)"
+    edit(patch, IntervalRightNode, "_compile_idle_clock", old, "observed.time")
+
+
+@scenario_bug(IdleJoins.of)
+def an_interval_join_with_the_option_waits_for_records(patch: Patch) -> None:
+    """Intervals do not close on idle inputs."""
+    edit(patch, IntervalRightNode, "_compile_idle_clock", "if idle_ms is None:", "if True:")
