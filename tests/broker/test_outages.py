@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from logstate import Application, StreamsBuilder
 from logstate.contracts.clients import NewTopic
-from logstate.contracts.records import ProducedRecord
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from tests.broker.group_settings import expect_heartbeats_within
@@ -95,6 +96,58 @@ def test_reads_go_on_while_the_broker_is_killed_and_the_log_tells_it_in_two_line
     ours = [r for r in caplog.records if r.name == "logstate.kafka"]
     assert all(r.levelno < logging.ERROR for r in caplog.records)
     assert not [r for r in ours if "FAIL" in r.getMessage()]
+
+
+@pytest.mark.usefixtures("way")
+def test_results_outside_transactions_that_expire_during_an_outage_are_sent_again(
+    broker: LocalBroker,
+    tmp_path: Path,
+    unique: Callable[[str], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Their deliveries fail; if nobody noticed, the commit after the outage would skip them."""
+    name, count = unique("expiring"), 300
+    caplog.set_level(logging.DEBUG, "logstate")
+    create(broker, **{f"{name}-in": 1, f"{name}-out": 1})
+    expect_heartbeats_within(broker.bootstrap, name)
+    is_in, is_killed = threading.Event(), threading.Event()
+
+    def wait_for_the_kill(value: str) -> str:
+        if value == str(count - 1):
+            is_in.set()
+            is_killed.wait(PATIENCE_S)
+        return value
+
+    builder = StreamsBuilder()
+    values = builder.stream(f"{name}-in", key=str, value=str)
+    values.map_values(wait_for_the_kill, value=str).to(f"{name}-out")
+    app = Application(
+        builder.build(),
+        application_id=name,
+        bootstrap=broker.bootstrap,
+        state_dir=tmp_path,
+        guarantee="at_least_once",
+        kafka={"message.timeout.ms": 1_500},
+    )
+    found: set[bytes | None] = set()
+
+    def read(*wanted: str) -> bool:
+        for records in reader.poll(1_000, 0.2).records.values():
+            found.update(one.value() for one in records)
+        return found >= {value.encode() for value in wanted}
+
+    with app, closing(KafkaCluster(broker.bootstrap).log_consumer()) as reader:
+        reader.assign({TopicPartition(f"{name}-out", 0): 0})
+        # After the first result, the client knows the topic and its partitions.
+        produce(broker, f"{name}-in", "0")
+        until(lambda: read("0"))
+        produce(broker, f"{name}-in", *map(str, range(1, count)))
+        until(is_in.is_set, "the last record is not processed")
+        broker.kill()
+        is_killed.set()
+        until(lambda: "delivering a record" in caplog.text, lambda: caplog.text)
+        broker.restart()
+        until(lambda: read(*map(str, range(count))), lambda: f"{len(found)} of {count} results")
 
 
 class Waiting:
