@@ -26,7 +26,7 @@ def idle_inputs_are_not_confirmed_by_the_brokers(patch: Patch) -> None:
 @scenario_bug(IdleWindows.of)
 def a_task_does_not_wait_for_those_above(patch: Patch) -> None:
     """Behind a repartition topic, windows close although the tasks above have work."""
-    edit(patch, IdleTasks, "_tick", "above = self", "above = () and self")
+    edit(patch, IdleTasks, "_tick", "above, clocks = self", "above, clocks = () and self")
 
 
 @bug
