@@ -32,8 +32,8 @@ def a_task_does_not_wait_for_those_above(patch: Patch) -> None:
 @bug
 def a_task_waits_for_the_ends_above_only(patch: Patch) -> None:
     """What the tasks above have committed does not matter."""
-    old = "if any(committed[tp] != ends[tp] for tp in above):"
-    edit(patch, IdleInputs, "confirmed", old, "if False:")
+    old = "any(committed[tp] != ends[tp] for tp in above)"
+    edit(patch, IdleInputs, "confirmed", old, "False")
 
 
 @scenario_bug(IdleWindows.of)
@@ -59,8 +59,8 @@ def what_is_due_is_forgotten_before_the_tick(patch: Patch) -> None:
 @scenario_bug(IdleJoins.of)
 def a_tick_of_a_stream_join_has_its_own_stream_time(patch: Patch) -> None:
     """A tick advances another clock than the one that the records of both sides advance."""
-    old = "advance_when_idle(task, self.clock, observed,"
-    new = "advance_when_idle(task, self.clock, type(observed)(),"
+    old = "self.clock,\n        observed,"
+    new = "self.clock, type(observed)(),"
     edit(patch, StreamJoinNode, "_compile_idle_clock", old, new)
 
 
