@@ -26,14 +26,14 @@ def idle_inputs_are_not_confirmed_by_the_brokers(patch: Patch) -> None:
 @scenario_bug(IdleWindows.of)
 def a_task_does_not_wait_for_those_above(patch: Patch) -> None:
     """Behind a repartition topic, windows close although the tasks above have work."""
-    edit(patch, IdleTasks, "_tick", "= self._inputs_above[number],", "= (),")
+    edit(patch, IdleTasks, "_tick", "above, clocks = self", "above, clocks = () and self")
 
 
 @bug
 def a_task_waits_for_the_ends_above_only(patch: Patch) -> None:
     """What the tasks above have committed does not matter."""
-    old = "if is_open_above or any(committed[tp] != ends[tp] for tp in above):"
-    edit(patch, IdleInputs, "confirmed", old, "if is_open_above:")
+    old = "any(committed[tp] != ends[tp] for tp in above)"
+    edit(patch, IdleInputs, "confirmed", old, "False")
 
 
 @scenario_bug(IdleWindows.of)
@@ -60,7 +60,7 @@ def what_is_due_is_forgotten_before_the_tick(patch: Patch) -> None:
 def a_tick_of_a_stream_join_has_its_own_stream_time(patch: Patch) -> None:
     """A tick advances another clock than the one that the records of both sides advance."""
     old = "self.clock,\n        observed,"
-    new = "self.clock,\n        type(observed)(),"
+    new = "self.clock, type(observed)(),"
     edit(patch, StreamJoinNode, "_compile_idle_clock", old, new)
 
 
