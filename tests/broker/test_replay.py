@@ -21,7 +21,7 @@ from tests.patience import until
 
 MODULE = """
 from datetime import timedelta
-from logstate import ErrorHandlers, StreamsBuilder, retry, skip
+from logstate import ErrorHandlers, StreamsBuilder, TumblingWindows, early, retry, skip
 
 def adding(key, value, total):
     return total + int(value)
@@ -30,6 +30,30 @@ def sums(store="sums"):
     builder = StreamsBuilder()
     numbers = builder.stream("TOPIC", key=str, value=str)
     numbers.group_by_key().aggregate(lambda: 0, adding, value=int, store=store, name="adding")
+    return builder.build()
+
+def summed(windows=None, **options):
+    builder = StreamsBuilder()
+    groups = builder.stream("TOPIC", key=str, value=str).group_by_key()
+    if windows is not None:
+        groups = groups.windowed_by(windows)
+    sums = groups.aggregate(lambda: 0, adding, value=int, store="sums", name="adding", **options)
+    return builder, sums
+
+def deltas():
+    builder, sums = summed(emit="delta", difference=lambda new, old: new - old)
+    sums.to_stream().to("TOPIC-out")
+    return builder.build()
+
+def changes():
+    builder, sums = summed()
+    sums.to_change_stream().map_values(lambda one: one.new, value=int).to("TOPIC-out")
+    return builder.build()
+
+def panes():
+    builder, sums = summed(TumblingWindows(size=timedelta(minutes=1)))
+    stream = sums.to_pane_stream(early(records=1), name="panes")
+    stream.map(lambda key, pane: (key.key, pane.value), key=str, value=int).to("TOPIC-out")
     return builder.build()
 
 def renamed():
@@ -46,14 +70,15 @@ trying = ErrorHandlers(processing=twice)
 class Failed:
     """An application that has committed three records and stopped at the fifth."""
 
-    def __init__(self, bootstrap: str, name: str, path: Path) -> None:
-        self.bootstrap, self.name, self.path = bootstrap, name, path
+    def __init__(self, bootstrap: str, name: str, path: Path, of: str = "sums") -> None:
+        self.bootstrap, self.name, self.path, self._of = bootstrap, name, path, of
         self.module, self.topic = name.replace("-", "_"), f"{name}.in"
         text = MODULE.replace("TOPIC", self.topic)
         (path / f"{self.module}.py").write_text(text, encoding="utf-8")
         cluster = KafkaCluster(bootstrap)
         self.admin, self.producer = cluster.admin(), cluster.plain_producer()
-        self.admin.create_topics([NewTopic(self.topic, 1, 1, {})])
+        topics = (self.topic, f"{self.topic}-out")
+        self.admin.create_topics([NewTopic(topic, 1, 1, {}) for topic in topics])
         self.send((b"ada", b"3"), (b"bob", b"5"), (b"ada", b"4"))
         with self.application():
             until(lambda: self.committed() == 3)
@@ -67,7 +92,7 @@ class Failed:
 
     def application(self) -> Application:
         return Application(
-            load_topology(f"{self.module}:sums", directory=str(self.path)),
+            load_topology(f"{self.module}:{self._of}", directory=str(self.path)),
             application_id=self.name,
             bootstrap=self.bootstrap,
             state_dir=self.path / "state",
@@ -138,3 +163,20 @@ def test_a_store_that_is_renamed_here_is_found_where_it_is_told_of(failed: Faile
     assert "before, store 'totals': nothing" in failed.replayed(of="renamed")
     wrong = failed.call("--renamed", "sum=totals", of="renamed")
     assert "the stored stores are ['sums']" in str(wrong.exception)
+
+
+@pytest.mark.parametrize("of", ["deltas", "changes", "panes"])
+def test_a_failure_above_deltas_changes_and_panes_is_reproduced(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    failed = Failed(bootstrap, f"{of}-{uuid.uuid4().hex[:10]}", tmp_path, of)
+    told = failed.replayed(of=of)
+    assert f"failed: {failed.topic}-0@4" in told, told
+    assert "ValueAndTimestamp(value=7," in told.partition("before, store 'sums': {")[2], told
+    assert failed.replayed(of=of) == told
+    skipped = failed.replayed("--error-handlers", f"{failed.module}:skipping", of=of, status=0)
+    assert "none failed" in skipped
+    failed.producer.close()
+    failed.admin.close()

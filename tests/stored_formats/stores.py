@@ -9,6 +9,7 @@ from typing import Any
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.topology.operators.aggregates.panes import PaneRow, PaneRowSerde
 from tests.unit.changelog.store_bench import BenchContext
 from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
 
@@ -90,6 +91,22 @@ def _put_of_source(store: Any, one: Input, context: BenchContext) -> None:
     store.put(one.key, row)
 
 
+def _of_panes() -> Iterator[KindUnderTest]:
+    """The rows of to_pane_stream()."""
+    table = next(kind for kind in KINDS if kind.name == "timestamped")
+    spec = replace(table.spec, value=PaneRowSerde(table.spec.value))
+    yield replace(table, name="timestamped of panes", spec=spec, process=_put_pane_row)
+
+
+def _put_pane_row(store: Any, one: Input, context: BenchContext) -> None:
+    if one.choice == 4:
+        store.put(one.key, None)
+        return
+    sent = None if one.choice == 0 else 10 * one.choice
+    row = PaneRow(one.choice, 1, one.time + 5, one.choice == 3, one.value, sent)
+    store.put(one.key, ValueAndTimestamp(row, one.time))
+
+
 def record_of_source(spec: StoreSpec, one: Input) -> LoggedFields:
     """The record of a table's topic that stands for what is put."""
     topic = spec.source_topic
@@ -105,4 +122,7 @@ def _named(kind: KindUnderTest) -> KindUnderTest:
     return replace(kind, spec=replace(kind.spec, name=kind.name.replace(" ", "-")))
 
 
-STORES = {kind.spec.name: kind for kind in map(_named, (*KINDS, *_of_joins(), *_of_tables()))}
+STORES = {
+    kind.spec.name: kind
+    for kind in map(_named, (*KINDS, *_of_joins(), *_of_tables(), *_of_panes()))
+}
