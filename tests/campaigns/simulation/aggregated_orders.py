@@ -39,7 +39,7 @@ def aggregate(orders: KStream[str, str], prices: KStream[str, str]) -> None:
     )
     records.to_stream().map_values(repr, value=str).to("enriched", key=str, value=str)
     final = groups.windowed_by(_WINDOWS).agg(
-        top=TopN(_number_of, 2),
+        top=TopN(str, 2, by=_number_of),
         spread=StdDev(_number_of),
         half=Quantile(_number_of, 0.5),
         store="windows",
