@@ -46,7 +46,7 @@ SITE = ROOT / "build" / "docs"
 
 SMALL_EXTRAS = (
     *("arrow", "avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls"),
-    "broker",
+    *("broker", "sketches"),
 )
 FULL_EXTRAS = (*SMALL_EXTRAS, "spark-connect", "demo")
 GROUPS = ("test", "dev", "docs")

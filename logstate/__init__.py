@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from logstate.testing import TopologyTestDriver as TopologyTestDriver
     from logstate.topology import Aggregate as Aggregate
     from logstate.topology import Aggregates as Aggregates
+    from logstate.topology import ApproxCountDistinct as ApproxCountDistinct
     from logstate.topology import Collect as Collect
     from logstate.topology import Count as Count
     from logstate.topology import CountDistinct as CountDistinct
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from logstate.topology import Min as Min
     from logstate.topology import Processor as Processor
     from logstate.topology import ProcessorContext as ProcessorContext
+    from logstate.topology import Quantile as Quantile
     from logstate.topology import SessionWindows as SessionWindows
     from logstate.topology import SlidingWindows as SlidingWindows
     from logstate.topology import StdDev as StdDev
@@ -164,13 +166,14 @@ _PUBLIC = {
     ),
     "logstate.testing": "TopologyTestDriver",
     "logstate.topology": (
-        "Aggregate Aggregates Collect Count CountDistinct Ewma First Last Max Mean Min StdDev Sum"
-        " TopN CountWindows GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable"
-        " KStream KTable KeyTimers Materialized Processor ProcessorContext SessionWindows"
-        " SlidingWindows StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer"
-        " Windows counter_store early index key_value_store list_store lru_store map_store"
-        " session_store set_store timer_store timestamped_key_value_store until_time_limit"
-        " until_window_closes versioned_store window_store"
+        "Aggregate Aggregates ApproxCountDistinct Collect Count CountDistinct Ewma First Last Max"
+        " Mean Min Quantile StdDev Sum TopN CountWindows GlobalKTable HoppingWindows JoinWindows"
+        " KGroupedStream KGroupedTable KStream KTable KeyTimers Materialized Processor"
+        " ProcessorContext SessionWindows SlidingWindows StreamsBuilder Topology TumblingWindows"
+        " UnlimitedWindows ValueTransformer Windows counter_store early index key_value_store"
+        " list_store lru_store map_store session_store set_store timer_store"
+        " timestamped_key_value_store until_time_limit until_window_closes versioned_store"
+        " window_store"
     ),
     "logstate.worker.task_lag": "TaskLag",
 }

@@ -11,7 +11,7 @@ import pytest
 import logstate
 from tests.patience import PATIENCE_S
 
-HEAVY = ("confluent_kafka", "fastavro", "pyspark", "rocksdict", "typer")
+HEAVY = ("confluent_kafka", "datasketches", "fastavro", "pyspark", "rocksdict", "typer")
 
 
 def lazy_table() -> dict[str, str]:

@@ -32,6 +32,7 @@ SOLE_IMPORTERS = {
     "rich": {"logstate.cli"},
     "prometheus_client": {"logstate.metrics.prometheus"},
     "opentelemetry": {"logstate.metrics.opentelemetry"},
+    "datasketches": {"logstate.topology.dsl.sketches"},
     "mmh3": {"logstate.topology.operators.joins.row_hash"},
     "cloudpickle": {"logstate.app.instance.by_value"},
     "starlette": {"logstate.http"},

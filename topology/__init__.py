@@ -36,6 +36,7 @@ from logstate.topology.dsl.handles import (
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.numeric_aggregates import Count, Ewma, Mean, StdDev, Sum
 from logstate.topology.dsl.panes import early
+from logstate.topology.dsl.sketches import ApproxCountDistinct, Quantile
 from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
 from logstate.topology.dsl.value_aggregates import (
     Collect,
@@ -72,6 +73,7 @@ from logstate.topology.processor.value_transformer import ValueTransformer
 __all__ = [
     "Aggregate",
     "Aggregates",
+    "ApproxCountDistinct",
     "BranchedKStream",
     "CogroupedKStream",
     "Collect",
@@ -97,6 +99,7 @@ __all__ = [
     "Partitioner",
     "Processor",
     "ProcessorContext",
+    "Quantile",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",

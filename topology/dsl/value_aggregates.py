@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Generic
 
 from logstate.contracts.setting_rules import shown
+from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate, N, V_contra
 
@@ -232,11 +233,14 @@ class TopN(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic[V_
     ...     driver.read("best", value=dict)
     [('lamp', {'best': [7]}), ('lamp', {'best': [9, 7]}), ('lamp', {'best': [9, 8]})]
 
-    Return a tuple to rank by its first part: ``TopN(lambda bid: (bid.cents, bid.bidder), 10)``.
+    ``by`` ranks the values by another key, and the values are kept whole:
+    ``TopN(lambda bid: bid, 10, Bid, by=lambda bid: bid.cents)``. It is a function of what ``field``
+    returns, as ``key=`` of ``sorted``, called for the new value and for values in the row.
 
     Semantics:
-        Null value: ignored.
-        Order: equal values remain in the order of their arrival.
+        Null value: ignored, as is a value for which ``by`` returns None.
+        Order: equal values, or those with equal keys, remain in the order of their arrival; of
+            sessions that merge, those of the earlier one come first.
         Tables: refused, because the next value is not in the state.
 
     Source: ksqlDB's ``TOPK``.
@@ -245,16 +249,31 @@ class TopN(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic[V_
     first = ()
 
     def __init__(
-        self, field: Callable[[V_contra], N], n: int, returns: type[N] | None = None
+        self,
+        field: Callable[[V_contra], N],
+        n: int,
+        returns: type[N] | None = None,
+        *,
+        by: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(field, returns)
         self.n = _positive(n, "n of TopN")
+        self.by = by
+        if by is not None:
+            callbacks.of_shape(by, "by of TopN", "(value)", 1)
 
     def take(self, state: Any, value: Any) -> Any:
         """The values with this one, if it belongs to the greatest."""
-        place = len(state)
-        while place and state[place - 1] < value:
-            place -= 1
+        place, by = len(state), self.by
+        if by is None:
+            while place and state[place - 1] < value:
+                place -= 1
+        else:
+            key = by(value)
+            if key is None:
+                return state
+            while place and by(state[place - 1]) < key:
+                place -= 1
         if place == self.n:
             return state
         return (*state[:place], value, *state[place : self.n - 1])
@@ -272,7 +291,10 @@ class TopN(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic[V_
     @property
     def refusal(self) -> str | None:
         """The next value is not in the state."""
-        return _without_others("the greatest", f"sorted(row.{{name}}, reverse=True)[:{self.n}]")
+        key = "" if self.by is None else "key=..., "
+        return _without_others(
+            "the greatest", f"sorted(row.{{name}}, {key}reverse=True)[:{self.n}]"
+        )
 
 
 class Collect(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic[V_contra, N]):

@@ -35,6 +35,7 @@ _WANTED = {
     "pyspark": ("stores as Spark tables need it", "logstate[spark]"),
     "fastavro": ("Avro needs it", "logstate[avro]"),
     "protobuf": ("Protobuf needs it", "logstate[protobuf]"),
+    "datasketches": ("Quantile and ApproxCountDistinct need it", "logstate[sketches]"),
     "uvicorn": ("queries over HTTP need it", "logstate[http]"),
 }
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from logstate.topology import (
+    ApproxCountDistinct,
     Collect,
     Count,
     CountDistinct,
     First,
     KStream,
     Mean,
+    Quantile,
     SessionWindows,
     StdDev,
     TopN,
@@ -37,12 +39,16 @@ def aggregate(orders: KStream[str, str], prices: KStream[str, str]) -> None:
     )
     records.to_stream().map_values(repr, value=str).to("enriched", key=str, value=str)
     final = groups.windowed_by(_WINDOWS).agg(
-        top=TopN(_number_of, 2), spread=StdDev(_number_of), store="windows", emit="close"
+        top=TopN(str, 2, by=_number_of),
+        spread=StdDev(_number_of),
+        half=Quantile(_number_of, 0.5),
+        store="windows",
+        emit="close",
     )
     final.to_stream(lambda window, _: window.key, key=str).map_values(repr, value=str).to(
         "windowed", key=str, value=str
     )
-    both = groups.cogroup(orders=Collect(str, limit=3))
+    both = groups.cogroup(orders=Collect(str, limit=3), users=ApproxCountDistinct(_number_of))
     both = both.cogroup(prices.group_by_key(), prices=Count())
     both.windowed_by(_SESSIONS).agg(store="sessions")
 

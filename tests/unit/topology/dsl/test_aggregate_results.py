@@ -22,6 +22,7 @@ from logstate.topology import (
     SlidingWindows,
     StdDev,
     StreamsBuilder,
+    TopN,
     TumblingWindows,
 )
 from tests.unit.topology.dsl.orders_aggregated import (
@@ -160,6 +161,43 @@ def test_a_count_of_a_field_ignores_nulls() -> None:
         driver.pipe_all("in", [("a", Order(cents), 0) for cents in (1, None, 3)])
         found = [value for _, value in driver.read("out", value=str)]
     assert found == ["1 of 1", "1 of 2", "2 of 3"]
+
+
+@given(records=RECORDS, split=st.integers(0, 20))
+def test_the_greatest_by_a_key_are_whole_values_and_ties_keep_their_order(
+    records: Records, split: int
+) -> None:
+    top: TopN[Order, Order] = TopN(lambda order: order, 3, Order, by=cents_of)
+    orders = [
+        Order(None if one.cents is None else one.cents // 4, str(n))
+        for n, (_, one, _) in enumerate(records)
+    ]
+
+    def state_of(part: Sequence[Order]) -> Any:
+        state = top.initial()
+        for order in part:
+            state = top.add(state, order)
+        return state
+
+    ranked = sorted(
+        (one for one in orders if one.cents is not None), key=lambda one: -(one.cents or 0)
+    )
+    assert state_of(orders) == tuple(ranked[:3])
+    assert top.merge(state_of(orders[:split]), state_of(orders[split:])) == tuple(ranked[:3])
+
+
+def test_the_greatest_by_a_key_survive_a_lost_disk() -> None:
+    builder = StreamsBuilder()
+    top: TopN[Order, Order] = TopN(lambda order: order, 2, Order, by=cents_of)
+    grouped(builder).agg(best=top, store="s").to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        for cents, who in [(5, "a"), (7, "b"), (7, "c"), (None, "d"), (6, "e")]:
+            driver.pipe("in", "k", Order(cents, who))
+            driver.crash(loses_disk=True)
+        found = [
+            "".join(one["who"] for one in row["best"]) for _, row in driver.read("out", value=dict)
+        ]
+    assert found == ["a", "ba", "bc", "bc", "bc"]
 
 
 def subtractable(orders: Sequence[Order]) -> Any:

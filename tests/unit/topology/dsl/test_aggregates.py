@@ -44,6 +44,7 @@ from tests.unit.topology.dsl.orders_aggregated import (
         (First(cents_of), r"row\.x\[0\]"),
         (Last(cents_of), r"row\.x\[-1\]"),
         (TopN(cents_of, 2), r"sorted\(row\.x, reverse=True\)\[:2\]"),
+        (TopN(lambda one: one, 2, Order, by=cents_of), r"row\.x, key=\.\.\., reverse=True\)\[:2\]"),
         (Collect(cents_of, limit=3), "Leave the limit out"),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Aggregate) else "",
@@ -201,6 +202,7 @@ def test_a_field_without_an_aggregate_is_refused() -> None:
 def test_arguments_of_aggregates_are_checked() -> None:
     for make, message in [
         (lambda: TopN(cents_of, 0), "n of TopN must be a positive integer"),
+        (lambda: TopN(cents_of, 1, by=lambda a, b: a), "by of TopN"),
         (lambda: Collect(cents_of, limit=-1), "limit of Collect must be a positive integer"),
         (lambda: StdDev(cents_of, ddof=2), "ddof of StdDev"),
         (lambda: Ewma(cents_of, alpha=0), "alpha of Ewma must be a number above 0 and at most 1"),
