@@ -160,6 +160,13 @@ class ExpiringRows(Rows):
         _, value, timestamp, _ = waiting
         return None if value is None else NO_TIME + pack_time(timestamp or 0) + value
 
+    def renewed(self, key: bytes, row: bytes, timestamp: int) -> LoggedFields | None:
+        """Give a row a later time; return what is logged, or None if its time is as late."""
+        if _unpack_time(row, TIME_BYTES)[0] >= timestamp:
+            return None
+        fields = self.waiting[key] = key, row[_VALUE_AT:], timestamp, None
+        return fields
+
     def flush_mirrors(self) -> None:
         """Take over what waits."""
         super().flush_mirrors()

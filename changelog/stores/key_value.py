@@ -52,7 +52,7 @@ class KeyValueReads(Generic[K, V]):
         self.codec = codec
         self._reads = rows
         self._indexes = indexes or IndexReads(codec.store, (), None)
-        self.get = _bound_get(codec, rows)
+        self.get = _bound_get(codec, rows.get)
 
     def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V]]:
         """Rows from ``lower`` to ``upper``, both inclusive, None = open, in key byte order.
@@ -144,6 +144,9 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         self.name = spec.name
         self._ttl_ms = spec.ttl_ms
         self._rows, self._writes, self._context = rows, writes, context
+        self._renews = rows if isinstance(rows, ExpiringRows) and spec.renews_on_read else None
+        if self._renews is not None:
+            self.get = self._bound_renewing_get(self._renews)
         self.put = self._bound_put(rows, writes, context)
         #: what keeps the indexes, where there are any
         self.index_writes: IndexWrites | None = None
@@ -163,8 +166,31 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         put = self._bound_put(
             self._rows, self._writes, self._context, is_allowed, partial(refuse, "put")
         )
-        get = _bound_get(self.codec, self._reads, is_allowed, partial(refuse, "get"))
+        refuse_get = partial(refuse, "get")
+        if self._renews is not None:
+            get = self._bound_renewing_get(self._renews, is_allowed, refuse_get)
+        else:
+            get = _bound_get(self.codec, self._reads.get, is_allowed, refuse_get)
         return {"get": get, "put": put}
+
+    def _bound_renewing_get(
+        self,
+        rows: ExpiringRows,
+        is_allowed: Callable[[], bool] | None = None,
+        refuse: Callable[[], None] = lambda: None,
+    ) -> Callable[[K], V | None]:
+        """Return the get that is a write of the row that it finds, at the time of the record."""
+        reads, context, log = self._reads, self._context, self._writes.add
+
+        def get_row(key: bytes) -> bytes | None:
+            row = reads.get(key)
+            if row is not None:
+                fields = rows.renewed(key, row, context.timestamp)
+                if fields is not None:
+                    log(key, fields)
+            return row
+
+        return _bound_get(self.codec, get_row, is_allowed, refuse)
 
     def put_if_absent(self, key: K, value: V) -> V | None:
         """Put unless there is a row; returns the row that was there."""
@@ -205,7 +231,7 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
 
     def _bound_get_of_all(self) -> Callable[[K], Any]:
         """Return the read of a row that may have expired and is not deleted yet."""
-        return _bound_get(self.codec, self._rows)
+        return _bound_get(self.codec, self._rows.get)
 
     def _rows_of(self, keys: Iterator[bytes]) -> Iterator[tuple[K, V]]:
         """Read the rows at once: writes that follow the call must not be in the result."""
@@ -275,12 +301,11 @@ def key_value_reader(
 
 def _bound_get(
     codec: RowCodec,
-    rows: ReadableRows,
+    get_row: Callable[[bytes], bytes | None],
     is_allowed: Callable[[], bool] | None = None,
     refuse: Callable[[], None] = lambda: None,
 ) -> Callable[[Any], Any]:
-    encode_key, decode_row, get_row = codec.encode_key, codec.decode_row, rows.get
-    store = codec.store
+    encode_key, decode_row, store = codec.encode_key, codec.decode_row, codec.store
 
     def get(key: Any) -> Any:
         if is_allowed is not None and not is_allowed():

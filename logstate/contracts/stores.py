@@ -64,6 +64,7 @@ class StoreSpec:
     element: Serde[Any] | None = None
     capacity: int | None = None  # the most keys of an LRU store, the most elements of a key
     ttl_ms: int | None = None  # key-value stores: a row expires so long after its time
+    renews_on_read: bool = False  # with a TTL: a get gives the row the time of its record
     indexes: tuple[IndexSpec, ...] = ()  # key-value stores: rows are found by parts of values
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without

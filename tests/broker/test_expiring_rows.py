@@ -14,4 +14,6 @@ def test_store_changelog_and_remote_query_have_the_rows_that_did_not_expire(
     found = run(bootstrap, unique("ttl"), tmp_path, 15_000, spark=None)
     assert not found.wrong
     assert len(found.expected) == 1_501
-    assert set(found.by_reader) == {"store", "changelog", "remote query"}
+    assert set(found.by_reader) == {
+        "store before the deletion", "store", "changelog", "remote query"
+    }  # fmt: skip

@@ -40,6 +40,7 @@ def key_value_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    renew_on_read: bool = False,
     indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[KeyValueStore[K, V]]:
@@ -70,9 +71,11 @@ def key_value_store(
         ttl: a row expires so long after the time of the record that was processed when it was put,
             by the stream time of its task. No read finds it from then on, and a tombstone is
             written to the changelog. A put that has expired already is dropped and counted.
+        renew_on_read: with a ttl: ``get`` of a processor gives the row that it finds the time of
+            the current record, if that is later. It is a write: the row is logged again, once per
+            key and commit. Scans, reads by an index and queries renew nothing.
         indexes: secondary indexes, functions of a value by their names or :func:`index`;
             ``store.by("city", "Oslo")`` and ``by_range`` read rows by what the functions return.
-            A store with a TTL has none.
         changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
@@ -80,14 +83,21 @@ def key_value_store(
         store with its types, ``KeyValueStore[str, int]``; by its name it is ``Any``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, or a type has no serde.
+        TopologyError: the name cannot be part of a topic's name, a type has no serde, or
+            ``renew_on_read`` is given without a ttl.
 
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
+    check_flags(f"store {name!r}", renew_on_read=renew_on_read)
+    if renew_on_read and ttl is None:
+        raise declaration_error(
+            f"Store {name!r} has renew_on_read=True and no ttl: its rows do not expire, so reads"
+            " have nothing to renew. Give a ttl=, or leave out renew_on_read=."
+        )
     return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl_ms=ttl_ms(name, ttl), indexes=indexes,
+        ttl_ms=ttl_ms(name, ttl), renews_on_read=renew_on_read, indexes=indexes,
     )  # fmt: skip
 
 

@@ -23,7 +23,9 @@ from tests.campaigns.simulation.indexed_orders import digit_of
 _TTL = timedelta(milliseconds=6)
 SEEN = key_value_store("seen", str, str, ttl=_TTL)
 NUMBERS = counter_store("numbers", str, ttl=2 * _TTL)
-ALIKE = key_value_store("alike", str, str, ttl=_TTL, indexes={"digit": digit_of})
+ALIKE = key_value_store(
+    "alike", str, str, ttl=_TTL, renew_on_read=True, indexes={"digit": digit_of}
+)
 VALUES = set_store("values", str, str, ttl=_TTL)
 
 
@@ -67,8 +69,10 @@ class FindLatelyAlike(Processor[str, str, str, str]):
     def process(self, record: Record[str, str]) -> None:
         alike, digit = self.context.store(ALIKE), digit_of(record.value)
         found = [*alike.by_range("digit", reverse=True)]
-        alike.put(record.key, None if digit == 0 else record.value)
-        shown = found, [] if digit is None else [*alike.by("digit", digit)]
+        before = alike.get(record.key)
+        if digit != 1:  # else the read alone keeps the row
+            alike.put(record.key, None if digit == 0 else record.value)
+        shown = found, before, [] if digit is None else [*alike.by("digit", digit)]
         said = f"{digit} {zlib.crc32(repr(shown).encode()):08x}"
         self.context.forward(record.with_value(said))
 

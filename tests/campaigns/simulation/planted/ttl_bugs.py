@@ -74,3 +74,15 @@ def a_put_over_an_expired_row_leaves_its_entry(patch: Patch) -> None:
     """A put takes a row that has expired and is not deleted yet for none."""
     old = "self._bound_get_of_all()"
     edit(patch, key_value.TaskKeyValueStore, "_put_with_indexes", old, "self.get")
+
+
+@scenario_bug(IndexedExpiry.of)
+def a_read_renews_a_row_without_the_log(patch: Patch) -> None:
+    """A read gives a row a later time, and the changelog keeps the earlier one."""
+    edit(patch, key_value.TaskKeyValueStore, "_bound_renewing_get", "log(key, fields)", "pass")
+
+
+@scenario_bug(IndexedExpiry.of)
+def a_late_read_shortens_the_life_of_a_row(patch: Patch) -> None:
+    """A read by a late record gives the row that record's time, which is earlier."""
+    edit(patch, ExpiringRows, "renewed", ">= timestamp", "== timestamp")

@@ -206,3 +206,48 @@ def test_a_ttl_that_does_not_fit_its_store_is_refused(case: str) -> None:
     declare, text = REFUSED[case]
     with pytest.raises(TopologyError, match=text):
         declare(StreamsBuilder())
+
+
+# --- rows that reads renew ------------------------------------------------------------------------
+
+READ = key_value_store("read", str, int, ttl=TTL, renew_on_read=True)
+
+
+class Look(Processor[str, int, str, int]):
+    """Puts a value that is not 0, and forwards what it finds at its key."""
+
+    def process(self, record: Record[str, int]) -> None:
+        store = self.context.store(READ)
+        if record.value:
+            store.put(record.key, record.value)
+        found = store.get(record.key)
+        self.context.forward(record.with_value(-1 if found is None else found))
+
+
+@pytest.mark.parametrize("loses_disk", [None, False, True])
+def test_a_read_renews_a_row_for_good_and_a_late_read_does_not_shorten_its_life(
+    loses_disk: bool | None,
+) -> None:
+    ttl = int(TTL.total_seconds() * 1_000)
+    builder = StreamsBuilder()
+    looked = builder.stream("in", value=int).process_values(Look, stores=READ, value=int)
+    looked.to("out", value=int)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("in", "a", 7, timestamp=0)
+        driver.pipe("in", "a", 0, timestamp=ttl - 1)
+        driver.pipe("in", "a", 0, timestamp=1)  # late
+        driver.pipe("in", "b", 8, timestamp=ttl)
+        if loses_disk is not None:
+            driver.crash(loses_disk=loses_disk)
+        assert dict(driver.store("read").all()) == {"a": 7, "b": 8}
+        driver.pipe("in", "c", 0, timestamp=2 * ttl - 2)
+        assert dict(driver.store("read").all()) == {"a": 7, "b": 8}  # a query renews nothing
+        driver.pipe("in", "c", 0, timestamp=2 * ttl - 1)
+        assert dict(driver.store("read").all()) == {"b": 8}
+        driver.pipe("in", "a", 0, timestamp=2 * ttl - 1)
+        assert [value for _, value in driver.read("out", value=int)] == [7, 7, 7, 8, -1, -1, -1]
+
+
+def test_reads_renew_no_rows_of_a_store_without_a_ttl() -> None:
+    with pytest.raises(TopologyError, match="has renew_on_read=True and no ttl"):
+        key_value_store("read", str, int, renew_on_read=True)
