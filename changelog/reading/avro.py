@@ -70,17 +70,13 @@ def avro_decoder(
     Raises ConfigError if the packages for it are missing here.
     """
     try:
-        from logstate.serdes.avro import AvroSerde
+        from logstate.serdes.avro_single_object import described_avro
     except ImportError as error:
         raise ConfigError(
             "the store is in Avro, and this Python cannot read it: install fastavro on the driver "
             'and the executors, or set "keyFormat" or "valueFormat" to bytes'
         ) from error
-    config = None
-    if description.get("framing", "none") != "none":
-        config = {"url": description.get("registry"), **registry}
-    serde: AvroSerde[Any] = AvroSerde(description["schema"], registry=config)
-    return serde.deserializer("", False)
+    return described_avro(description, registry).deserializer("", False)
 
 
 class _Columns(AvroWalk[Part]):

@@ -70,5 +70,8 @@ ORDERED: Final = "ordered"
 #: elements of one format, see `logstate.serdes.list_serde`
 LIST: Final = "list"
 
+#: the framing of Avro records that begin with the fingerprint of their schema
+SINGLE_OBJECT: Final = "single-object"
+
 #: formats whose bytes follow from a schema
 WITH_SCHEMA: Final = frozenset({"json", "json_schema", "avro", "protobuf"})

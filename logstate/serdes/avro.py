@@ -1,7 +1,8 @@
 """Avro, with a plain schema or through a schema registry.
 
 With a plain schema the bytes are the Avro body alone, and writer and reader must have the same
-schema. With a registry they are framed as Confluent's serializers do it::
+schema; :mod:`logstate.serdes.avro_single_object` adds its fingerprint. With a registry they are
+framed as Confluent's serializers do it::
 
     0x00 | 4 bytes schema id, big-endian | Avro body        written and read
     0x01 | 16 bytes schema GUID          | Avro body        read only
@@ -26,7 +27,7 @@ import sys
 import types
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -62,6 +63,7 @@ from logstate.serdes.round_trip import difference
 try:
     import fastavro
     import fastavro.read
+    import fastavro.schema
     from fastavro import _read_py
     from fastavro._read_py import schemaless_reader as read_in_python
     from fastavro.validation import ValidationError, validate
@@ -112,7 +114,9 @@ class AvroSerde(Serde[T]):
     - ``branch_names``: read a record of a union with several records as ``(full name, dict)``,
       which writing always accepts. Without it, a dict that has the fields of two of them cannot be
       written back, because its branch is unknown.
-      may have; a count of five bytes could mean billions. More are refused before they are read.
+    - ``max_empty_items``: how many items without bytes (null, an empty record) the arrays of a
+      record may have; a count of five bytes could mean billions. More are refused before they are
+      read.
 
     Raises SerdeError for an invalid schema, ConfigError for an unusable registry setting. The
     callables raise SerdeError for a value that does not have the types of the schema, with the path
@@ -154,7 +158,7 @@ class AvroSerde(Serde[T]):
         self._parsed: Parsed = None
         if schema is not None:
             self.schema, self._text = schema_and_text(schema)
-            self._parsed = _parse(self.schema, {})
+            self._parsed = parse(self.schema, {})
             self.immutable = is_lossless(self.schema) and is_immutable(type_)
         self.registry = None if registry is None else registry_of(registry)
         self._ids = SchemaIds(self._reader_of)
@@ -162,21 +166,21 @@ class AvroSerde(Serde[T]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if self.registry is None:
-            return _writer(self._parsed, b"", self.type, is_key=is_key)
+            return writer_of(self._parsed, b"", self.type, is_key=is_key)
         write: Serializer[T] | None = None
 
         def serialize(value: T) -> bytes:
             nonlocal write
             if write is None:  # Connect to the registry only at the first record.
                 schema_id, parsed = self._subjects.bind(topic, is_key)
-                write = _writer(parsed, _FRAME.pack(0, schema_id), self.type, is_key=is_key)
+                write = writer_of(parsed, _FRAME.pack(0, schema_id), self.type, is_key=is_key)
             return write(value)
 
         return serialize
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         if self.registry is None:
-            read = _reader(
+            read = reader_of(
                 self._parsed, None, self.type, 0, named=self.branch_names,
                 max_empty_items=self.max_empty_items,
             )  # fmt: skip
@@ -240,7 +244,7 @@ class AvroSerde(Serde[T]):
         into = None if self._parsed is None or writer == self._parsed else self._parsed
         name = f" (written with schema id {schema_id})"
         start = 5 if isinstance(schema_id, int) else 17
-        return _reader(
+        return reader_of(
             writer, into, self.type, start, name, named=self.branch_names,
             max_empty_items=self.max_empty_items,
         )  # fmt: skip
@@ -256,27 +260,8 @@ class AvroSerde(Serde[T]):
         )
 
 
-def avro(
-    schema: str | Mapping[str, Any] | list[Any] | None = None,
-    *,
-    registry: str | Mapping[str, Any] | Registry | None = None,
-    type: type[T] | Any = dict,  # noqa: A002  reads best at the call
-    auto_register: bool = True,
-    branch_names: bool = False,
-    max_empty_items: int = MAX_EMPTY_ITEMS,
-) -> AvroSerde[Any]:
-    """Return an Avro serde with this schema, with a registry, or with both; see ``AvroSerde``."""
-    return AvroSerde(
-        schema,
-        registry=registry,
-        type_=type,
-        auto_register=auto_register,
-        branch_names=branch_names,
-        max_empty_items=max_empty_items,
-    )
-
-
-def _parse(schema: Any, named: dict[str, Any]) -> Parsed:
+def parse(schema: Any, named: dict[str, Any]) -> Parsed:
+    """Parse with the types in ``named``; raise SerdeError for an invalid schema."""
     try:
         return fastavro.parse_schema(schema, named_schemas=named)
     except Exception as error:  # Its errors for malformed schemas have no common class.
@@ -287,14 +272,24 @@ def _parse(schema: Any, named: dict[str, Any]) -> Parsed:
         ) from error
 
 
+def schema_fingerprint(schema: Any) -> bytes:
+    """Return the 8 bytes that name a schema: CRC-64-AVRO of its canonical form, little-endian.
+
+    >>> schema_fingerprint("int").hex()
+    '8f5c393f1ad57572'
+    """
+    canonical = fastavro.schema.to_parsing_canonical_form(parse(schema, {}))
+    return bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
+
+
 def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
     named: dict[str, Any] = {}
     for text in referenced_schemas(registry, schema):
-        _parse(schema_and_text(text)[0], named)
-    parsed = _parse(schema_and_text(schema.text)[0], named)
+        parse(schema_and_text(text)[0], named)
+    parsed = parse(schema_and_text(schema.text)[0], named)
     # An undefined name hides the type behind it from the checks of values, and, in a union at the
     # top level (as for a topic with several record types), from the library too.
-    return _parse(self_contained(parsed, named), {}) if schema.references else parsed
+    return parse(self_contained(parsed, named), {}) if schema.references else parsed
 
 
 def _with_native_defaults(parsed: Parsed, *, branch_names: bool, is_read: bool) -> Parsed:
@@ -314,11 +309,12 @@ def _read_leaf(schema: Any, value: Any) -> Any:
     return fastavro.schemaless_reader(data, schema, None)
 
 
-def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Serializer[Any]:
+def writer_of(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Serializer[Any]:
+    """Return a function that writes a value with a schema, after the bytes of ``prefix``."""
     write = fastavro.schemaless_writer
     filled = _with_native_defaults(parsed, branch_names=True, is_read=False)
     check = fit_check(parsed)
-    read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
+    read_back = reader_of(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
     unconverted = type_ in (dict, Any)
 
     def serialize(value: Any) -> bytes:
@@ -366,7 +362,7 @@ def _in_order(value: Any) -> Any:
     return value
 
 
-def _reader(
+def reader_of(
     writer: Parsed,
     into: Parsed,
     type_: Any,
@@ -376,6 +372,7 @@ def _reader(
     named: bool = False,
     max_empty_items: int = MAX_EMPTY_ITEMS,
 ) -> Callable[[bytes], Any]:
+    """Return a function that reads the bytes from ``start`` and resolves them into ``into``."""
     fast, safe = fastavro.schemaless_reader, read_in_python
     max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
     unconverted = type_ in (dict, Any)
@@ -450,7 +447,9 @@ class _CallableModule(types.ModuleType):
     """
 
     def __call__(self, *arguments: Any, **options: Any) -> AvroSerde[Any]:
-        return avro(*arguments, **options)
+        # By its name, because it imports this module.
+        found = sys.modules["logstate.serdes.built_in"].avro(*arguments, **options)
+        return cast("AvroSerde[Any]", found)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -1,7 +1,7 @@
 """Compare two Avro schemas by Avro's own rules: can the new one read what the old one wrote?
 
 The rules are those of the package ``avro`` (Avro specification, *Schema Resolution*). They apply
-only if the reader knows the writer's schema, which rows without a registry id do not contain.
+only if the reader knows the writer's schema: rows name it by a registry's id or by a fingerprint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _NOT_RESOLVED = (
 _RESOLVED = "The stored rows are read by Avro's rules, with the schema that they name"
 _UNNAMED = (
     "Rows without a registry do not say which schema wrote them, and would be read as the new one."
-    " Keep the schema, or use a registry and a store of another name"
+    " Keep the schema, or use a store of another name, with avro(single_object=True) or a registry"
+)
+_NOT_AMONG_READ = (
+    "Rows may still have the stored schema, which the application would not know. Add it to"
+    " also_read=, next to the declared schema"
 )
 _OTHER_LOGIC = (
     "The bytes of a logical type stay, but mean another value. Keep it, or add another field"
@@ -48,7 +52,7 @@ def avro_changes(
         return [SpecChange(Verdict.REFUSED, subject, *one, _OTHER_LOGIC) for one in other_logic]
     if is_alike:
         return []
-    sides = (msgspec.json.encode(stored).decode(), msgspec.json.encode(declared).decode())
+    sides = _texts(stored, declared)
     if not rows_name_their_schema:
         return [SpecChange(Verdict.REFUSED, subject, part, *sides, _UNNAMED)]
     checker: Any = avro.compatibility.ReaderWriterCompatibilityChecker
@@ -58,6 +62,36 @@ def avro_changes(
     kinds = sorted(kind.value for kind in found.incompatibilities)
     why = ", ".join(kinds) + f" at {', '.join(sorted(found.locations))}"
     return [SpecChange(Verdict.REFUSED, subject, part, *sides, _NOT_RESOLVED.format(why=why))]
+
+
+def single_object_changes(
+    subject: str, part: str, stored: Mapping[str, Any], declared: Mapping[str, Any]
+) -> Iterator[SpecChange]:
+    """Compare each schema that rows may have with the declared ones; rows name their schema.
+
+    A row is read with the declared schema of its fingerprint, which does not contain logical types,
+    and resolved into the newest one.
+    """
+    from logstate.serdes.avro import schema_fingerprint
+
+    newest = declared["schema"]
+    readable: dict[bytes, Any] = {}
+    for one in (newest, *declared.get("also_read", ())):
+        readable.setdefault(schema_fingerprint(one), one)
+    for schema in (stored["schema"], *stored.get("also_read", ())):
+        writer = readable.get(schema_fingerprint(schema))
+        if writer is None:
+            sides = _texts(schema, newest)
+            yield SpecChange(Verdict.REFUSED, subject, part, *sides, _NOT_AMONG_READ)
+            continue
+        for one in _Logic(schema, writer).differences(part, schema, writer):
+            yield SpecChange(Verdict.REFUSED, subject, *one, _OTHER_LOGIC)
+        if writer is not newest:
+            yield from avro_changes(subject, part, schema, newest, rows_name_their_schema=True)
+
+
+def _texts(stored: Any, declared: Any) -> tuple[str, str]:
+    return msgspec.json.encode(stored).decode(), msgspec.json.encode(declared).decode()
 
 
 class _Logic:

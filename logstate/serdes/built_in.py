@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from logstate.contracts.errors import SerdeError
@@ -220,6 +220,8 @@ class AvroOptions(TypedDict, total=False):
     auto_register: bool
     branch_names: bool
     max_empty_items: int
+    single_object: bool
+    also_read: Sequence[str | Mapping[str, Any] | list[Any]]
 
 
 @overload
@@ -244,6 +246,8 @@ def avro(
     auto_register: bool = True,
     branch_names: bool = False,
     max_empty_items: int = 100_000,
+    single_object: bool = False,
+    also_read: Sequence[str | Mapping[str, Any] | list[Any]] = (),
 ) -> AvroSerde[Any]:
     """Return an Avro serde with this schema, with a registry, or both; needs ``logstate[avro]``.
 
@@ -252,9 +256,45 @@ def avro(
     newer versions are resolved into ``schema``. Without a schema, records are written with the
     newest schema of their subject, which has to exist. Records become dicts, or ``type``. A record
     with more than ``max_empty_items`` array items that take no bytes is refused before it is read.
-    See ``logstate.serdes.avro.AvroSerde``.
+
+    ``single_object=True`` names the schema without a registry: Avro's single-object encoding, 10
+    bytes more for each record, for values only. ``also_read`` has the other schemas that rows may
+    have been written with; such rows are resolved into ``schema``, so a new field needs a default.
+    Raises SerdeError if ``also_read`` is given without it, if it is combined with a registry, and
+    for keys, whose bytes must not depend on the schema's version.
+
+    See ``logstate.serdes.avro.AvroSerde`` and
+    ``logstate.serdes.avro_single_object.SingleObjectAvroSerde``.
+
+    >>> total = {"type": "record", "name": "Total", "fields": [{"name": "n", "type": "long"}]}
+    >>> note = {"name": "note", "type": "string", "default": ""}
+    >>> noted = {**total, "fields": [*total["fields"], note]}
+    >>> row = avro(total, single_object=True).serializer("totals", False)({"n": 3})
+    >>> avro(noted, single_object=True, also_read=[total]).deserializer("totals", False)(row)
+    {'n': 3, 'note': ''}
     """
     from logstate.serdes.avro import AvroSerde
+
+    if single_object:
+        from logstate.serdes.avro_single_object import SingleObjectAvroSerde
+
+        if schema is None or registry is not None:
+            raise SerdeError(
+                "avro(single_object=True) needs a schema and no registry: with a registry, records"
+                " name their schema by its id there. Leave out one of the two"
+            )
+        return SingleObjectAvroSerde(
+            schema,
+            also_read=also_read,
+            type_=type,
+            branch_names=branch_names,
+            max_empty_items=max_empty_items,
+        )
+    if also_read:
+        raise SerdeError(
+            "avro(also_read=...) needs single_object=True: without it, rows do not name their"
+            " schema. With a registry, leave it out: the registry has the schemas"
+        )
 
     return AvroSerde(
         schema,

@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Any
 
 from logstate.contracts.compatibility import SpecChange, Verdict
+from logstate.contracts.formats import SINGLE_OBJECT
 from logstate.serdes.json_compatibility import CHANGES_OF_MEANING, json_changes, moved_names
 from logstate.serdes.json_schema import MEANING, NAMES_OF_ITEMS, ORDER_OF_FIELDS, with_meaning
 from logstate.serdes.protobuf_compatibility import protobuf_changes
@@ -41,6 +42,10 @@ _PERHAPS_TEXTS = (
 )
 _OTHER_REGISTRY = (
     "Rows name their schemas by ids: it must be the same registry under another address"
+)
+_OTHER_HEADER = (
+    "Rows that name their schema cannot be distinguished from those that do not: a record may begin"
+    " with the same bytes. Keep the encoding, or use a store of another name and forget this one"
 )
 _UPGRADED = "Rows of earlier versions are upgraded when they are read"
 _UNVERSIONED = (
@@ -203,8 +208,17 @@ def _protobuf_changes(
 def _avro_changes(
     subject: str, part: str, stored: Description, declared: Description
 ) -> Iterator[SpecChange]:
+    framings = (stored.get("framing"), declared.get("framing"))
+    if SINGLE_OBJECT in framings and framings[0] != framings[1]:
+        yield SpecChange(Verdict.REFUSED, subject, f"{part}.framing", *framings, _OTHER_HEADER)
+        return
     yield from _framing_changes(subject, part, stored, declared)
     yield from _changes_of_avro_type(subject, part, stored, declared)
+    if SINGLE_OBJECT in framings:
+        from logstate.serdes.avro_compatibility import single_object_changes
+
+        yield from single_object_changes(subject, part, stored, declared)
+        return
     if stored["schema"] == declared["schema"] or not (stored["schema"] and declared["schema"]):
         return  # the registry has the schemas, and its own rules for them
     from logstate.serdes.avro_compatibility import avro_changes

@@ -119,14 +119,10 @@ def _decoder(description: Description, registry: Mapping[str, str]) -> Decode:
 
 def _avro(description: Description, registry: Mapping[str, str]) -> Decode:
     try:
-        from logstate.serdes.avro import AvroSerde
+        from logstate.serdes.avro_single_object import described_avro
     except ImportError as error:
         raise ConfigError(f"the records are in Avro, which cannot be read here: {error}") from error
-    config = None
-    if description.get("framing", "none") != "none":
-        config = {"url": description.get("registry"), **registry}
-    serde: AvroSerde[Any] = AvroSerde(description["schema"], registry=config)
-    return serde.deserializer("", False)
+    return described_avro(description, registry).deserializer("", False)
 
 
 def _protobuf(description: Description) -> Decode:

@@ -166,13 +166,10 @@ def typed_by_description(
 
 def _avro(description: Description, registry: Mapping[str, str]) -> Serde[Any]:
     try:
-        from logstate.serdes.avro import AvroSerde
+        from logstate.serdes.avro_single_object import described_avro
     except ImportError as error:
         raise ConfigError(f"the topic has Avro, which cannot be written here: {error}") from error
-    config = None
-    if description.get("framing", "none") != "none":
-        config = {"url": description.get("registry"), **registry}
     try:
-        return AvroSerde(description["schema"], registry=config)
+        return described_avro(description, registry)
     except LogstateError as error:
         raise ConfigError(f"the Avro schema of the manifest cannot be used: {error}") from error

@@ -18,8 +18,7 @@ from logstate.changelog.reading.types import ColumnType, column_type, json_type
 from logstate.changelog.spark.schema import spark_schema, spark_type
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import TopicPartition
-from logstate.serdes import json_of, json_schema_of, protobuf
-from logstate.serdes.avro import avro
+from logstate.serdes import avro, json_of, json_schema_of, protobuf
 from tests.unit.logstate.serdes.formats import FORMATS, Format
 from tests.unit.logstate.serdes.protobuf_messages import Click, Other, total
 
@@ -240,6 +239,17 @@ def test_avro_records_of_an_older_schema_are_resolved_into_the_declared_one() ->
     column = column_type(avro(ORDER_AVRO, registry="mock://older").describe())
 
     assert column.decode(data)["note"] is None
+
+
+def test_avro_rows_that_name_their_schema_need_no_registry_for_columns() -> None:
+    older = {**ORDER_AVRO, "fields": [f for f in ORDER_AVRO["fields"] if f["name"] != "note"]}
+    row = {name: value for name, value in ORDER.items() if name != "note"}
+    data = avro(older, single_object=True).serializer("orders", False)(row)
+
+    column = column_type(avro(ORDER_AVRO, single_object=True, also_read=[older]).describe())
+    (value,) = pa.array([column.decode(data)], column.arrow).to_pylist()
+
+    assert value == {**row, "note": None, "counts": [("a", 1)], "either": '"text"'}
 
 
 def test_defaults_of_the_declared_avro_schema_are_values_in_columns() -> None:

@@ -314,12 +314,15 @@ def versions(serde: Any) -> Declare:
     return aggregated(initial, add, serde)
 
 
-def avro_total(**extra: Any) -> Declare:
+def avro_schema(**extra: Any) -> dict[str, Any]:
     fields = [{"name": "count", "type": "long"}]
     fields += [{"name": name, **field} for name, field in extra.items()]
-    schema = {"type": "record", "name": "Total", "fields": fields}
+    return {"type": "record", "name": "Total", "fields": fields}
+
+
+def avro_total(schema: dict[str, Any], **options: Any) -> Declare:
 
     def add(_: str, __: str, total: dict[str, Any]) -> dict[str, Any]:
         return {**total, "count": total["count"] + 1}
 
-    return aggregated(lambda: {"count": 0}, add, avro(schema))
+    return aggregated(lambda: {"count": 0}, add, avro(schema, **options))

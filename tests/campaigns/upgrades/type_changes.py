@@ -19,6 +19,8 @@ def tally_of_a(app: Application) -> Any:
     return None if tally is None else tally.counts
 
 
+AVRO_WITH_NOTE = t.avro_schema(note={"type": "string", "default": ""})
+
 TYPES = (
     Change(
         "a key has another type",
@@ -149,10 +151,34 @@ TYPES = (
     ),
     Change(
         "an Avro schema without a registry changes",
-        t.avro_total(),
-        t.avro_total(note={"type": "string", "default": ""}),
+        t.avro_total(t.avro_schema()),
+        t.avro_total(AVRO_WITH_NOTE),
         "refused",
         ("value", "do not say which schema wrote them"),
+        answer=lambda app: (counts_of_a(app) or {}).get("count"),
+    ),
+    Change(
+        "an Avro schema with single_object=True gets a field with a default, also_read has the"
+        " stored one",
+        t.avro_total(t.avro_schema(), single_object=True),
+        t.avro_total(AVRO_WITH_NOTE, single_object=True, also_read=[t.avro_schema()]),
+        "compatible",
+        answer=lambda app: (counts_of_a(app) or {}).get("count"),
+    ),
+    Change(
+        "an Avro schema with single_object=True changes, also_read lacks the stored one",
+        t.avro_total(t.avro_schema(), single_object=True),
+        t.avro_total(AVRO_WITH_NOTE, single_object=True),
+        "refused",
+        ("value", "also_read="),
+        answer=lambda app: (counts_of_a(app) or {}).get("count"),
+    ),
+    Change(
+        "an Avro schema without a registry gets single_object=True",
+        t.avro_total(t.avro_schema()),
+        t.avro_total(t.avro_schema(), single_object=True),
+        "refused",
+        ("value.framing", "cannot be distinguished"),
         answer=lambda app: (counts_of_a(app) or {}).get("count"),
     ),
 )
