@@ -27,7 +27,7 @@ from logstate.changelog.rows.suppress_values import BufferedUpdate, decode_updat
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite, next_number
 from logstate.changelog.stores.store_kind import StoreKind
 from logstate.contracts.changelog_keys import KeyLayout
-from logstate.contracts.processing import TaskContext
+from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 
@@ -192,6 +192,16 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
                 found.offset,
             )
         self._earliest.time = earliest
+
+    def forward_expired(self, forward: StreamProcess, until: int | None = None) -> None:
+        """Pass on and remove each record whose time has come, at the place that it came from."""
+        context = self._context
+        place = context.topic, context.partition, context.offset
+        for waiting in self.expired(until):
+            context.topic, context.partition, context.offset = waiting[-3:]
+            forward(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
+            self.remove(waiting)
+        context.topic, context.partition, context.offset = place
 
     def remove(self, waiting: Waiting[K, V]) -> None:
         """Take a record out."""

@@ -210,16 +210,10 @@ class IntervalRightNode(IntervalSideNode):
     def _compile_closing(self, task: TaskContext, forward: Forward) -> Callable[[], None]:
         """Return a function that joins and removes the left records with closed intervals."""
         buffer, observed = task.store(self.buffer.name), self._stream_time(task)
-        expired, remove = buffer.expired, buffer.remove
         join = late_edge(task, self.buffer.name, self._compile_join(task, forward))
         open_ms = self.windows.after_ms + self.windows.grace_ms
 
         def close() -> None:
-            place = task.topic, task.partition, task.offset
-            for waiting in expired(observed.time - open_ms - 1):
-                task.topic, task.partition, task.offset = waiting[-3:]
-                join(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
-                remove(waiting)
-            task.topic, task.partition, task.offset = place
+            buffer.forward_expired(join, observed.time - open_ms - 1)
 
         return close

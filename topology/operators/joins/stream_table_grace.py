@@ -72,7 +72,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         buffer = task.store(self.store.name)
-        put, expired, remove = buffer.put, buffer.expired, buffer.remove
+        put, forward_expired = buffer.put, buffer.forward_expired
         join = self._compile_join(task, forward)
         join_late = late_edge(task, self.store.name, join)
         is_left = self.is_left
@@ -90,15 +90,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
                     late_ms = buffer.min_timestamp - 1 - timestamp
                     emit_late(key, value, timestamp, headers, None, late_ms)
                 return
-            join_expired()
-
-        def join_expired() -> None:
-            place = task.topic, task.partition, task.offset
-            for waiting in expired():
-                task.topic, task.partition, task.offset = waiting[-3:]
-                join_late(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
-                remove(waiting)
-            task.topic, task.partition, task.offset = place
+            forward_expired(join_late)
 
         grace, observed = self.grace_ms, buffer.observed
         task.show_open(
@@ -110,7 +102,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
             buffer.observed,
             self.close_on_idle_ms,
             last_due=buffer.last_due,
-            emit=lambda _: join_expired(),
+            emit=lambda _: forward_expired(join_late),
             has_open=buffer.has_waiting,
         )
         return process

@@ -6,7 +6,6 @@ from logstate.changelog.stores.join_buffer import JoinBuffer
 from logstate.changelog.stores.outer_join_buffer import OuterJoinBuffer
 from logstate.changelog.stores.suppress_buffer import SuppressBuffer
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
-from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
 from logstate.topology.operators.tables.suppress import SuppressNode
 from tests.campaigns.simulation.planted.bug import Patch, bug, of_variant, rare_bug
 from tests.campaigns.simulation.planted.edit import edit
@@ -36,8 +35,8 @@ def a_record_at_the_edge_of_the_grace_does_not_wait(patch: Patch) -> None:
 @bug
 def what_waited_keeps_the_place_of_another(patch: Patch) -> None:
     """A record that left the buffer seems to come from where the one that freed it did."""
-    old = "task.topic, task.partition, task.offset = waiting[-3:]"
-    edit(patch, StreamTableGraceJoinNode, "compile", old, "pass")
+    old = "context.topic, context.partition, context.offset = waiting[-3:]"
+    edit(patch, JoinBuffer, "forward_expired", old, "pass")
 
 
 @rare_bug(of_variant("versions"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from logstate.changelog.stores.join_buffer import JoinBuffer
 from logstate.task.idle_inputs import IdleInputs
 from logstate.task.task_input import TaskInput
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock
 from logstate.topology.operators.joins.interval_join import IntervalRightNode
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
-from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
 from logstate.topology.operators.streams.idle_clock import FollowingIdleClock, IdleClock
 from logstate.worker.idle_tasks import IdleTasks
 from tests.campaigns.simulation.idle_joins import IdleJoins
@@ -79,7 +79,7 @@ def timers_do_not_know_the_stream_time_of_their_task(patch: Patch) -> None:
 @scenario_bug(IdleJoins.of)
 def records_that_wait_for_a_table_leave_twice(patch: Patch) -> None:
     """A record that leaves the buffer of a join on idle inputs stays in it."""
-    edit(patch, StreamTableGraceJoinNode, "compile", "remove(waiting)", "pass")
+    edit(patch, JoinBuffer, "forward_expired", "self.remove(waiting)", "pass")
 
 
 @bug

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logstate.changelog.stores.join_buffer import JoinBuffer
 from logstate.topology.operators.joins import stream_table_grace, stream_table_join
 from logstate.topology.operators.joins.interval_join import IntervalRightNode, IntervalSideNode
 from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
@@ -20,14 +21,14 @@ def stream_time_of_an_interval_join_begins_with_the_process(patch: Patch) -> Non
 @scenario_bug(IntervalJoins.of)
 def what_an_interval_join_has_sent_is_remembered_by_the_process(patch: Patch) -> None:
     """A record that an undone attempt has joined is not joined again."""
-    old = "join(waiting.key, waiting.value, waiting.timestamp, waiting.headers)"
+    old = "forward(waiting.key, waiting.value, waiting.timestamp, waiting.headers)"
     new = (
         "done = globals().setdefault('_done', set())\n"
-        "            if waiting[:3] not in done:\n"
-        f"                {old}\n"
-        "            done.add(waiting[:3])"
+        "        if waiting[:3] not in done:\n"
+        f"            {old}\n"
+        "        done.add(waiting[:3])"
     )
-    edit(patch, IntervalRightNode, "_compile_closing", old, new)
+    edit(patch, JoinBuffer, "forward_expired", old, new)
 
 
 @bug
@@ -41,8 +42,8 @@ def a_record_is_kept_before_the_intervals_that_it_closes_are_joined(patch: Patch
 @bug
 def records_of_both_sides_close_intervals(patch: Patch) -> None:
     """Stream time is that of the task, which left records advance."""
-    old = "expired(observed.time - open_ms - 1)"
-    new = "expired(max(observed.time, task.stream_time) - open_ms - 1)"
+    old = "observed.time - open_ms - 1"
+    new = "max(observed.time, task.stream_time) - open_ms - 1"
     edit(patch, IntervalRightNode, "_compile_closing", old, new)
 
 
