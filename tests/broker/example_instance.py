@@ -2,7 +2,7 @@
 
 ``python -m tests.broker.example_instance MODULE BOOTSTRAP NAME STATE_DIR``: ``MODULE`` has a
 function ``topology(prefix)``; ``NAME`` is the application's id, and with a hyphen the prefix of its
-topics.
+topics. With ``--serve`` it answers queries of other instances.
 """
 
 from __future__ import annotations
@@ -15,20 +15,30 @@ from pathlib import Path
 
 from logstate import Application
 
+
+def application(
+    module: str, bootstrap: str, name: str, state_dir: Path, *, serve: bool = False
+) -> Application:
+    """Return an instance; one that starts again with its disk has its tasks at once."""
+    return Application(
+        importlib.import_module(module).topology(f"{name}-"),
+        application_id=name,
+        bootstrap=bootstrap,
+        state_dir=state_dir,
+        commit_interval=timedelta(milliseconds=50),
+        checkpoint_interval=timedelta(milliseconds=300),
+        static_membership=True,
+        serve="127.0.0.1:0" if serve else None,
+    )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
     parser.add_argument("bootstrap")
     parser.add_argument("name")
     parser.add_argument("state_dir", type=Path)
+    parser.add_argument("--serve", action="store_true")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    Application(
-        importlib.import_module(given.module).topology(f"{given.name}-"),
-        application_id=given.name,
-        bootstrap=given.bootstrap,
-        state_dir=given.state_dir,
-        commit_interval=timedelta(milliseconds=50),
-        checkpoint_interval=timedelta(milliseconds=300),
-        static_membership=True,  # an instance that starts again has its tasks at once
-    ).run()
+    application(**vars(given)).run()

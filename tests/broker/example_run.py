@@ -24,6 +24,9 @@ Entry = tuple[bytes | None, bytes | None, int]
 class ExampleRun:
     """``module`` has a function ``topology(prefix)``; ``topics`` are made, without the prefix."""
 
+    #: whether instances that start answer queries of other instances
+    serves = False
+
     def __init__(
         self, module: str, bootstrap: str, name: str, path: Path, topics: Sequence[str]
     ) -> None:
@@ -41,6 +44,7 @@ class ExampleRun:
         self._instances[number] = start_module(
             "tests.broker.example_instance",
             *(self._module, self.bootstrap, self.name, self._state_dir(number)),
+            *(["--serve"] if self.serves else []),
             log=self._path / f"instance-{number}.log",
         )
 
