@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from logstate.contracts.errors import TopologyError
-from logstate.topology import Processor
+from logstate.testing import TopologyTestDriver
+from logstate.topology import Processor, StreamsBuilder
 from logstate.topology.declaring import callbacks
 
 HERE = "tests/unit/topology/declaring/test_callbacks.py"
@@ -144,3 +146,15 @@ def test_the_error_names_the_function_and_the_users_line() -> None:
 def test_a_supplier_is_a_class_or_factory_not_an_object() -> None:
     with pytest.raises(TopologyError, match="give the class"):
         callbacks.supplier(object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("function", [max, min])
+def test_the_built_in_functions_for_extremes_are_reducers(function: Callable[..., int]) -> None:
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", key=str, value=int).group_by_key()
+    numbers.reduce(function, store="extremes").to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        for number in (3, 9, 2):
+            driver.pipe("in", "a", number)
+        found = [value for _, value in driver.read("out", key=str, value=int)]
+    assert found == [3, function(3, 9), function(3, 9, 2)]
