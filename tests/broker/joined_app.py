@@ -1,7 +1,8 @@
 """An application with joins by time, in a separate process that kills itself.
 
-Each of ``orders`` (key user) is joined with the first one of ``payments`` within 10 ms; results and
-late records go to ``joined``. With ``kill_after``, the process kills itself while it makes the
+Each of ``orders`` (key user) is joined with the first one of ``payments`` within 10 ms, and each of
+``payments`` with the newest of ``orders`` as of its time; results and late records go to
+``joined``. With ``kill_after``, the process kills itself while it makes the
 result of that number, before the commit.
 """
 
@@ -32,6 +33,10 @@ class Made:
         self._count()
         return f"first {order}+{payment}"
 
+    def newest(self, payment: str, order: str | None) -> str:
+        self._count()
+        return f"newest {payment}+{order}"
+
     def late(self, late: LateRecord[str, str]) -> str:
         self._count()
         return f"late {late.value}"
@@ -58,8 +63,19 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
         name="first",
         late="late",
     )
-    late = builder.late("late", key=str, value=str).map_values(made.late)
-    first.merge(late).to(f"{prefix}-joined", key=str, value=str)
+    newest = payments.as_of_join(
+        orders,
+        made.newest,
+        how="left",
+        tolerance=WITHIN[1],
+        grace=GRACE,
+        name="newest",
+        late="late-for-newest",
+    )
+    results = first.merge(newest)
+    for name in ("late", "late-for-newest"):
+        results = results.merge(builder.late(name, key=str, value=str).map_values(made.late))
+    results.to(f"{prefix}-joined", key=str, value=str)
     return builder.build()
 
 

@@ -19,7 +19,10 @@ USERS = range(12)
 #: of every other user, the later one first
 PAID = [user for user in USERS if user % 2]
 FIRST = sorted(f"first o{user}+{f'p{user}' if user in PAID else None}" for user in USERS)
-LATE = sorted(f"late late-p{user}" for user in PAID)
+NEWEST = sorted(f"newest {payment}+o{user}" for user in PAID for payment in ("second", f"p{user}"))
+ON_TIME = sorted([*FIRST, *NEWEST])
+#: late for both joins
+LATE = sorted(2 * [f"late late-p{user}" for user in PAID])
 #: (topic, user, value, time)
 Sent = tuple[str, int, str | None, int]
 
@@ -72,7 +75,7 @@ class Shop:
 
 
 def orders_and_payments() -> list[Sent]:
-    """Ends with a heartbeat in each partition, which closes every interval."""
+    """Ends with heartbeats in each partition, which close every interval."""
     sent: list[Sent] = []
     for user in USERS:
         time = 100 + 100 * user
@@ -82,10 +85,13 @@ def orders_and_payments() -> list[Sent]:
                 ("payments", user, "second", time + 7),
                 ("payments", user, f"p{user}", time + 3),
             ]
-    return [*sent, ("payments", 0, None, 9_000), ("payments", 1, None, 9_000)]
+    heartbeats: list[Sent] = [
+        (topic, user, None, 9_000) for topic in ("payments", "orders") for user in (0, 1)
+    ]
+    return [*sent, *heartbeats]
 
 
-@pytest.mark.parametrize("kill_after", [5, len(FIRST) + 3])
+@pytest.mark.parametrize("kill_after", [5, len(ON_TIME) + 3])
 def test_each_record_is_joined_once_and_late_records_come_once(
     bootstrap: str, unique: Callable[[str], str], tmp_path: Path, kill_after: int
 ) -> None:
@@ -93,15 +99,15 @@ def test_each_record_is_joined_once_and_late_records_come_once(
     shop = Shop(bootstrap, prefix)
     late: list[Sent] = [("payments", user, f"late-p{user}", 100 + 100 * user) for user in PAID]
     shop.send(orders_and_payments())
-    dies_later = kill_after > len(FIRST)
+    dies_later = kill_after > len(ON_TIME)
     process = start_module("tests.broker.joined_app", bootstrap, prefix, tmp_path, kill_after)
     if dies_later:
-        shop.wait_for(len(FIRST))
+        shop.wait_for(len(ON_TIME))
         shop.send(late)
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
     with application(bootstrap, prefix, tmp_path):
         if not dies_later:
             shop.send(late)
-        shop.wait_for(len(FIRST + LATE))
+        shop.wait_for(len(ON_TIME + LATE))
     shop.read_to_end()
-    assert sorted(shop.results) == sorted(FIRST + LATE)
+    assert sorted(shop.results) == sorted(ON_TIME + LATE)
