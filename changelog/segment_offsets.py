@@ -14,7 +14,8 @@ changelog that starts above the offset in the cut was shortened by somebody else
 it would be incomplete.
 
 Invariants: a live segment's first offset is never above any of its records; it never changes. The
-first offset that a state needs never goes back.
+first offset that a state needs never goes back: a replay reads records that are not needed any more
+as well, so a task that starts takes over the offset of the cut (:meth:`NeededRecords.start_at`).
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ class NeededRecords:
         self._meta = meta
         self._segments: dict[str, SegmentOffsets] = {}
         self._reads_source: set[str] = set()
+        #: windowed store to first needed offset in the cut that the task started at
+        self._at_start: dict[str, int] = {}
         #: store to first needed offset, as the last commit stored it in its cut
         self.committed: Mapping[str, int] = {}
 
@@ -92,6 +95,11 @@ class NeededRecords:
         elif kind_of(spec).is_segmented:
             known = None if in_memory else self._meta.segment_offsets.get(spec.name)
             self._segments[spec.name] = SegmentOffsets(known)
+
+    def start_at(self, store: str, first: int) -> None:
+        """The state of the cut needs no record of the store before ``first``."""
+        if store in self._segments:
+            self._at_start[store] = first
 
     def wrote(self, store: str, layer: Layer, position: int) -> None:
         """The rows of ``layer`` were logged at or behind ``position``."""
@@ -115,7 +123,8 @@ class NeededRecords:
             found[store] = self._meta.begins.get(store, 0)
         for store, offsets in self._segments.items():
             trim_point = offsets.trim_point(positions.get(store, 0))
-            found[store] = max(trim_point, self._meta.begins.get(store, 0))
+            begin = self._meta.begins.get(store, 0)
+            found[store] = max(trim_point, begin, self._at_start.get(store, 0))
         return found
 
     def trim_points(self) -> dict[str, int]:

@@ -78,7 +78,7 @@ class TaskState:
         self._loads = Loads()
         self._unapplied_bytes = 0
         self._writes: dict[str, ChangelogWrites] = {}
-        self._needed = NeededRecords(self.meta)
+        self.needed = NeededRecords(self.meta)
         self._expiring: dict[str, SegmentClock] = {}
         #: clocks that committed rows stand for; those of the cut may be ahead during a restore
         self._row_clocks: dict[str, TimeCell] = {}
@@ -110,7 +110,7 @@ class TaskState:
         (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
         self._writes[spec.name] = writes
         if spec.is_logged:
-            self._needed.open(spec, in_memory=is_memory)
+            self.needed.open(spec, in_memory=is_memory)
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
         kind = kind_of(spec)
@@ -153,17 +153,17 @@ class TaskState:
             writes={name: writes.take() for name, writes in self._writes.items()},
             layers=layers,
             clocks={name: cell.time for name, cell in self.cells.items()},
-            first_needed=self._needed.first(self.positions),
+            first_needed=self.needed.first(self.positions),
             local_rows=self.local.next_numbers(),
         )
 
     def committed(self, changes: StateChanges, positions: Mapping[str, int]) -> None:
         """The changes are committed; their changelogs end at ``positions``."""
         for name, layer in changes.layers.items():
-            self._needed.wrote(name, layer, self.positions.get(name, 0))
+            self.needed.wrote(name, layer, self.positions.get(name, 0))
             self._rows[name].committed(layer)
             self._unapplied_bytes += layer.data_bytes()
-        self._needed.committed = changes.first_needed
+        self.needed.committed = changes.first_needed
         self.local.committed(changes.local_rows)
         self._advance(positions)
         self._committed_clocks = dict(changes.clocks)
@@ -216,7 +216,7 @@ class TaskState:
             rows = self._rows[name]
             segments.sweep(rows)
             rows.committed(rows.freeze())
-            self._needed.expired_before(name, segments.first_part())
+            self.needed.expired_before(name, segments.first_part())
 
     def restore(self, store: str, records: Sequence[LoggedFields], position: int) -> None:
         """Take changelog records into a store; ``position`` is the next offset after them."""
@@ -225,7 +225,7 @@ class TaskState:
         if records:
             self.stores[store].restore(records)
             layer = rows.freeze()
-            self._needed.wrote(store, layer, self.positions.get(store, 0))
+            self.needed.wrote(store, layer, self.positions.get(store, 0))
             layer.is_replayed = True
             rows.committed(layer)
             self._unapplied_bytes += layer.data_bytes()
@@ -277,7 +277,7 @@ class TaskState:
 
     def trim_points(self) -> dict[str, int]:
         """Windowed store -> offset below which its changelog may be deleted (segment_offsets)."""
-        return self._needed.trim_points()
+        return self.needed.trim_points()
 
     # ------------------------------------------------------------------ applying
 
@@ -344,7 +344,7 @@ class TaskState:
             if name in self._rows_on_disk
         }
         self.meta.clocks = {name: cell.time for name, cell in self._row_clocks.items()}
-        self.meta.segment_offsets = self._needed.known(self._rows_on_disk)
+        self.meta.segment_offsets = self.needed.known(self._rows_on_disk)
         extra = {**self.meta.row(), **self.local.applied_with()}
         count += self._apply_to(self._persistent, self._rows_on_disk, extra=extra)
         self._renew_snapshots()

@@ -166,7 +166,8 @@ class Maintenance:
         )
         expired = dict(each for owned in tasks for each in _expired(plan, owned))
         then, self._expired_then = self._expired_then, expired
-        trimmed = {log: then[log] for log in expired if log in then}
+        # Of a task that started again, or a topic that was created again, less may have expired.
+        trimmed = {log: min(then[log], offset) for log, offset in expired.items() if log in then}
         before = {log: offset for log, offset in (consumed | trimmed).items() if offset > 0}
         if before:
             try:

@@ -261,6 +261,7 @@ class TaskRows:
                 tombstone_lifetime_ms=self._tombstone_lifetime_ms(changelog),
             )
             state.positions[spec.name] = first
+            state.needed.start_at(spec.name, needed[changelog].first or 0)
             if topic_id is not None:
                 state.meta.topic_ids[spec.name] = topic_id
             target = target_of(log, committed)

@@ -7,6 +7,9 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstate.changelog.rows.layers import Layer
+from logstate.changelog.segment_offsets import NeededRecords
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
@@ -64,3 +67,14 @@ def test_trim_points_survive_a_crash_with_the_disk() -> None:
         for minute in (60, 61):  # the second commit stores what the first one expired
             driver.pipe("in", "a", "x", timestamp=minute * SIZE_MS)
         assert driver.task.state.trim_points()["counts"] > before["counts"]
+
+
+def test_a_replay_of_more_than_the_cut_needs_does_not_need_more_afterwards() -> None:
+    needed = NeededRecords(StoredMeta())
+    needed.open(counting().stores["counts"], in_memory=True)
+    needed.start_at("counts", 4)
+    replayed = Layer()
+    replayed.rows[bytes(8) + b"a"] = b"1"
+    needed.wrote("counts", replayed, 0)
+
+    assert needed.first({"counts": 9}) == {"counts": 4}

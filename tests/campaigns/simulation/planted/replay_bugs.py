@@ -163,7 +163,7 @@ def a_replay_forgets_where_its_segments_begin(patch: Patch) -> None:
         patch,
         TaskState,
         "restore",
-        "self._needed.wrote(store, layer, self.positions.get(store, 0))",
+        "self.needed.wrote(store, layer, self.positions.get(store, 0))",
         "pass",
     )
 

@@ -1,88 +1,18 @@
-"""What happens between commits: applying, freeing, purging, none of which changes a result."""
+"""What happens between commits: applying and freeing, none of which changes a result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from logstate.changelog.state import TaskState
-from logstate.commit.maintenance import Maintenance
-from logstate.contracts.clients import Steps, run_steps
-from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import AbortableError, BrokerError
-from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.records import TaskId
 from logstate.contracts.stores import ValueAndTimestamp
-from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
-from logstate.testing import FakeCluster, Fault
-from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
-from tests.unit.logstate.plans import by_word, plan_of
-from tests.unit.logstate.task.task_bench import TaskBench
-from tests.unit.logstate.worker.worker_rig import KeptRows, cluster_of
-
-CONFIG = WorkerConfig(
-    "app",
-    "tx",
-    checkpoint_interval_ms=10_000,
-    checkpoint_rows_max=5,
-    checkpoint_bytes=1_000,
-    waiting_rows_max=8,
-    cache_bytes=20_000,
-    purge_interval_ms=30_000,
-    idle_commit_interval_ms=600_000,
-)
-
-
-def counted(builder: StreamsBuilder) -> None:
-    builder.stream("in", key=str, value=str).group_by_key().count(store="counts")
-
-
-def by_text(builder: StreamsBuilder) -> None:
-    grouped = builder.stream("in", key=str, value=str).group_by_key()
-    grouped.reduce(lambda old, new: old + new, store="texts")
-
-
-class Keeper:
-    """One task, its disk and the maintenance."""
-
-    def __init__(
-        self,
-        declare: Callable[[StreamsBuilder], object] = counted,
-        sub_topology: int = 0,
-        config: WorkerConfig = CONFIG,
-    ) -> None:
-        self.clock = ManualClock(1_000_000)
-        self.disk = KeptRows()
-        self.bench = TaskBench(declare, sub_topology=sub_topology, clock=self.clock)
-        task = self.bench.task
-        (sub,) = [s for s in self.bench.topology.sub_topologies if s.id == sub_topology]
-        self.declare = declare
-        self.maintenance = Maintenance(config, self.clock)
-        task.state.close()
-        self.state = task.state = TaskState(sub.stores, task, backend=self.disk)
-        self.state.apply(self.clock.wall_clock_ms())
-        self.owned = OwnedTask(task.task_id, task.partitions, 1, task)
-
-    def put(self, *keys: str, store: str = "counts") -> None:
-        """Write rows straight into the store and commit them."""
-        found: Any = self.state.stores[store]
-        for key in keys:
-            found.put(key, ValueAndTimestamp(1, 0))
-        self.state.committed(self.state.freeze(), {})
-
-    def after_commit(self) -> None:
-        self.maintenance.apply_if_due([self.owned], self.clock.monotonic_ms())
-
-    def stored(self) -> int:
-        return len(list(self.disk.scan(b"\x01", b"\x02")))
-
-    @property
-    def caught_up_at_ms(self) -> int:
-        return self.state.meta.caught_up_at_ms
+from logstate.topology import Materialized, StreamsBuilder
+from tests.unit.logstate.commit.keeper import CONFIG, Keeper, by_text
 
 
 @pytest.fixture
@@ -295,111 +225,3 @@ def test_waiting_bytes_are_bounded_over_all_tasks() -> None:
         keepers[number % 10].put(str(number) + "x" * 200)
         after_commit()
         assert sum(k.state.unapplied_bytes for k in keepers) < CONFIG.checkpoint_bytes
-
-
-# --- purging --------------------------------------------------------------------------------------
-
-REPARTITION = TopicPartition("app-by-word-repartition", 0)
-
-
-@pytest.fixture
-def purging() -> tuple[Keeper, FakeCluster]:
-    """A task that has committed three records of a repartition topic."""
-    keeper = Keeper(by_word, sub_topology=1)
-    cluster = cluster_of({"in": 1, "out": 1})
-    cluster.create_topic(REPARTITION.topic, 1, {"cleanup.policy": "delete"})
-    for number in range(4):
-        cluster.produce(REPARTITION.topic, b"k", b"v", timestamp=number + 1)
-    keeper.bench.task.committed_offsets = {REPARTITION: 3}
-    return keeper, cluster
-
-
-def purge(keeper: Keeper, cluster: FakeCluster) -> Steps[None]:
-    plan = plan_of(keeper.declare, **{"in": 1})
-    return keeper.maintenance.purge(
-        cluster.admin(), plan, [keeper.owned], keeper.clock.monotonic_ms()
-    )
-
-
-def test_committed_repartition_records_are_deleted_when_the_interval_is_over(
-    purging: tuple[Keeper, FakeCluster],
-) -> None:
-    keeper, cluster = purging
-    keeper.clock.advance(29_999)
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(REPARTITION).start == 0
-    keeper.clock.advance(1)
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(REPARTITION).start == 3
-    keeper.bench.task.committed_offsets = {REPARTITION: 4}
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(REPARTITION).start == 3, "not before the next interval"
-
-
-def test_source_topics_are_never_purged(keeper: Keeper) -> None:
-    cluster = cluster_of({"in": 1})
-    cluster.produce("in", b"k", b"v", timestamp=1)
-    keeper.bench.task.committed_offsets = {TopicPartition("in", 0): 1}
-    keeper.clock.advance(30_000)
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(TopicPartition("in", 0)).start == 0
-
-
-def test_nothing_is_asked_where_there_is_nothing_to_purge(
-    purging: tuple[Keeper, FakeCluster],
-) -> None:
-    keeper, cluster = purging
-    keeper.bench.task.committed_offsets = {REPARTITION: 0}
-    keeper.clock.advance(30_000)
-    assert list(purge(keeper, cluster)) == []
-
-
-@pytest.mark.parametrize("error", [BrokerError("not allowed"), AbortableError("slow")], ids=repr)
-def test_failing_to_purge_is_not_fatal_and_is_tried_again_later(
-    purging: tuple[Keeper, FakeCluster], error: BrokerError
-) -> None:
-    keeper, cluster = purging
-    keeper.clock.advance(30_000)
-    cluster.faults.add(Fault("delete_records", error))
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(REPARTITION).start == 0
-    keeper.clock.advance(30_000)
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(REPARTITION).start == 3
-
-
-def test_records_of_expired_windows_are_deleted_an_interval_later_and_live_ones_stay() -> None:
-    def declare(builder: StreamsBuilder) -> None:
-        grouped = builder.stream("in", key=str, value=str).group_by_key()
-        windows = TumblingWindows(size=timedelta(minutes=1))
-        store = Materialized("per-minute", segment_interval=timedelta(minutes=1))
-        grouped.windowed_by(windows).count(store=store)
-
-    keeper = Keeper(declare)
-    changelog = TopicPartition("app-per-minute-changelog", 0)
-    cluster = cluster_of({"in": 1})
-    cluster.create_topic(changelog.topic, 1, {"cleanup.policy": "compact,delete"})
-    store: Any = keeper.state.stores["per-minute"]
-    for minute in range(4):
-        cluster.produce(changelog.topic, b"k", b"v", timestamp=1)
-        store.put("k", ValueAndTimestamp(minute, minute * 60_000), minute * 60_000)
-        keeper.state.committed(keeper.state.freeze(), {"per-minute": minute + 1})
-    keeper.clock.advance(30_000)
-    run_steps(purge(keeper, cluster))
-    assert cluster.log(changelog).start == 0, "who reads at a cut of a moment ago sees them yet"
-    keeper.clock.advance(30_000)
-    run_steps(purge(keeper, cluster))
-    start = cluster.log(changelog).start
-    assert 0 < start < 4
-    live = [window.start_ms // 60_000 for window, _ in store.all()]
-    assert start <= min(live)
-
-
-def test_the_task_id_decides_which_partition_is_purged(
-    purging: tuple[Keeper, FakeCluster],
-) -> None:
-    keeper, cluster = purging
-    assert keeper.owned.task_id == TaskId(1, 0)
-    keeper.clock.advance(30_000)
-    (step,) = list(purge(keeper, cluster))
-    assert step.arguments == ({REPARTITION: 3},)
