@@ -172,8 +172,8 @@ class LocalWorker:
         """Set the present and past members of the group; also for later workers."""
         self._control.group_view = group_view
 
-    def update_siblings(self, siblings: frozenset[int]) -> None:
-        """Set the sibling workers of the instance that have joined."""
+    def update_siblings(self, siblings: Mapping[int, int]) -> None:
+        """Set the sibling workers that have started, and how many tasks each owns."""
         self._control.siblings = siblings
 
     def release(self) -> None:

@@ -23,8 +23,8 @@ class WorkerControl:
         self.is_paused = False
         #: present and past members of the group; replaced as a whole
         self.group_view = EMPTY_GROUP
-        #: the other workers of the instance that have joined
-        self.siblings: frozenset[int] = frozenset()
+        #: the other workers of the instance that have started, and how many tasks each owns
+        self.siblings: Mapping[int, int] = {}
 
 
 class Assignment:

@@ -10,8 +10,9 @@ by at most that much, and without a change its requests soon become rare.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from math import inf
 
 _FIRST_MS = 50.0
 _SHARE = 1 / 8
@@ -31,11 +32,11 @@ class HeartbeatBackoff:
     """
 
     def __init__(self) -> None:
-        self._waits_for: Hashable = None
+        self._waits_for: object = None
         self._since_ms = 0.0
         self._next_ms = 0.0
 
-    def is_due(self, waits_for: Hashable, now_ms: float) -> bool:
+    def is_due(self, waits_for: object, now_ms: float) -> bool:
         """Return True if a request is due. ``waits_for`` identifies the expected change; None:
         none.
 
@@ -51,33 +52,31 @@ class HeartbeatBackoff:
 
 
 class SiblingWorkers:
-    """The other workers of an instance.
+    """The other workers of an instance, and how many tasks each owns.
 
-    A worker that has joined or left changes the tasks of this one: soon, if the group knows of it
-    already; or not at all, if no task moves to or from here.
+    A worker asks the group for a while after a sibling has joined or left: the group may know of it
+    already. And it asks while a sibling owns at least two tasks fewer, because a sibling that has
+    started may join the group much later.
+
     >>> siblings = SiblingWorkers()
-    >>> siblings.announces(frozenset({1}), {"0_0", "0_1"}, 0)
-    frozenset({1})
-    >>> siblings.announces(frozenset({1}), {"0_0"}, 100) is None
+    >>> siblings.announces({1: 2}, 2, 0)
+    {1: 2}
+    >>> siblings.announces({1: 2}, 2, 5_000) is None
     True
+    >>> siblings.announces({1: 0}, 4, 6_000)
+    {1: 0}
     """
 
     def __init__(self) -> None:
-        self._known: frozenset[int] = frozenset()
-        #: the owned tasks at the time of the change; None: no change is expected
-        self._owned: frozenset[Hashable] | None = None
-        self._until_ms = 0.0
+        self._known: AbstractSet[int] = frozenset()
+        self._until_ms = -inf
 
     def announces(
-        self, siblings: frozenset[int], owned: AbstractSet[Hashable], now_ms: float
-    ) -> Hashable:
-        """Return a value that identifies the expected change; None if none is expected."""
-        if siblings != self._known:
-            self._known, self._owned = siblings, frozenset(owned)
+        self, siblings: Mapping[int, int], owned: int, now_ms: float
+    ) -> Mapping[int, int] | None:
+        """Return ``siblings`` if a change of this worker's ``owned`` tasks is expected."""
+        if siblings.keys() != self._known:
+            self._known = siblings.keys()
             self._until_ms = now_ms + _ANNOUNCED_MS
-        if self._owned is None:
-            return None
-        if now_ms >= self._until_ms or owned != self._owned:
-            self._owned = None
-            return None
-        return siblings
+        is_uneven = owned > min(siblings.values(), default=owned) + 1
+        return siblings if is_uneven or now_ms < self._until_ms else None

@@ -15,13 +15,13 @@ its records are not processed. This is the case when a static member comes back.
 
 A member whose tasks differ from those that it would have according to the reports asks the group
 instead of waiting for a heartbeat (:mod:`logstate.worker.heartbeat_backoff`). So does a worker of
-an instance when a sibling has joined or left.
+an instance when a sibling has joined or left, or owns fewer tasks.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from logstate.contracts.clients import GroupConsumer, Step, Steps
@@ -203,9 +203,9 @@ class StandbyTasks:
         if self._heartbeat_backoff.is_due(self._waits_for(owned, now_ms), now_ms):
             yield Step("ask_group", group.ask_group)
 
-    def _waits_for(self, owned: Mapping[TaskId, OwnedTask], now_ms: float) -> Hashable:
+    def _waits_for(self, owned: Mapping[TaskId, OwnedTask], now_ms: float) -> object:
         """Return a value that identifies the expected change: any task, other tasks; None: none."""
-        announced = self._siblings.announces(self._control.siblings, owned.keys(), now_ms)
+        announced = self._siblings.announces(self._control.siblings, len(owned), now_ms)
         if not owned:
             return "tasks"
         if self._is_known and self._coming != owned.keys():

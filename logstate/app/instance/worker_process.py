@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from multiprocessing.connection import Connection as SocketConnection
 from typing import Any, Protocol
@@ -93,8 +93,8 @@ class WorkerProcess:
         self.number = number
         self.process = process
         self.channel = Channel(process.connection, f"logstate-worker-{number}")
-        #: the sibling workers that it was notified of
-        self.siblings: frozenset[int] = frozenset()
+        #: the sibling workers that it was notified of, and how many tasks each owns
+        self.siblings: Mapping[int, int] = {}
         #: the exception that it reported before it failed
         self.failure: Exception | None = None
         self._numbers = itertools.count()

@@ -268,12 +268,14 @@ class WorkerProcesses(WorkerPoolStatus):
             notify(listener, progress)
 
     def _send_siblings(self) -> None:
-        """Send each worker its started siblings; the group notifies it with its next heartbeat."""
-        joined = {
-            number for number, status in self._statuses.items() if status.report.facts.is_started
+        """Send each worker its started siblings: the group may notify it much later."""
+        started = {
+            number: len(status.report.tasks)
+            for number, status in self._statuses.items()
+            if status.report.facts.is_started
         }
         for number, one in self._processes.items():
-            siblings = frozenset(joined - {number})
+            siblings = {other: tasks for other, tasks in started.items() if other != number}
             if one.siblings != siblings:
                 one.siblings = siblings
                 one.channel.send("siblings", siblings)
