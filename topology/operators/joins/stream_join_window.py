@@ -6,8 +6,9 @@ store afterwards: in a self-join over two stores a record meets itself exactly o
 Records with a null key are not kept, since they match nothing. Null values ARE put: they are logged
 and use up a sequence number, but no row comes of them, as in Kafka Streams.
 
-With ``late`` a record whose window the other side has passed, by more than the grace, is neither
-kept nor joined, but emitted as a late record.
+With ``late`` a record is neither kept nor joined, but emitted as a late record, if it could miss a
+partner: the other side has passed its window and the grace, or its own side keeps records of that
+time no longer. So of two records that match, the join joins both or one is late.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class StreamJoinWindowNode(ProcessorNode):
         return process if emit_late is None else self._compile_late(task, process, emit_late)
 
     def _compile_late(self, task: TaskContext, process: Process, emit_late: EmitLate) -> Process:
-        """Emit records that arrive after the other side has passed their window and the grace.
+        """Emit records that could miss partners, and neither join nor keep them.
 
-        Such a record may have missed partners, so it is not joined at all, and not kept.
+        Both stores hide the record at the limit, so a record there is late, too.
         """
         assert self.windows is not None
         assert self.other_store is not None
@@ -60,9 +61,11 @@ class StreamJoinWindowNode(ProcessorNode):
             before, after = after, before
         back_ms = max(before, after) if self.is_self_join else before
         _, others, reach, note_late = partners_in(task, self.other_store, back_ms=back_ms)
+        own = task.store(self.store.name).segments
+        own_clock, retention = own.cell, own.retention_ms
 
         def process_late(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            late_ms = others.time - timestamp - reach
+            late_ms = 1 + max(others.time - reach, own_clock.time - retention) - timestamp
             if late_ms > 0 and key is not None and value is not None:
                 note_late()
                 missed = Windowed(key, max(0, timestamp - before), max(0, timestamp + after))

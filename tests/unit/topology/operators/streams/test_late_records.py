@@ -166,7 +166,7 @@ def test_a_stream_joined_with_itself_has_late_records_once_per_side(optimization
         driver.pipe_all("in", [("a", "x", 50), ("a", "y", 5)])
         found = [(one.value, one.by_ms, one.node) for one in late_of(driver)]
         sides = ["own-this-windowed", "own-other-windowed"][: 1 if optimization == "all" else 2]
-        assert found == [("y", 40, side) for side in sides]
+        assert found == [("y", 41, side) for side in sides]
         assert driver.read("out", value=str) == [("a", "xx")]
 
 
