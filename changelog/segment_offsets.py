@@ -43,6 +43,8 @@ class SegmentOffsets:
 
     def __init__(self, known: Mapping[int, int] | None = None) -> None:
         self._first = dict(known or {})
+        #: the first needed offset in the cut that the task started at
+        self.at_start = 0
 
     def wrote(self, keys: Iterable[bytes], position: int) -> None:
         """Rows with these keys were logged at or behind ``position``."""
@@ -64,7 +66,7 @@ class SegmentOffsets:
 
     def trim_point(self, position: int) -> int:
         """Records below this offset may be deleted; ``position`` where nothing is live."""
-        return min(self._first.values(), default=position)
+        return max(min(self._first.values(), default=position), self.at_start)
 
     def known(self) -> dict[int, int]:
         """Segment to first offset, to be stored."""
@@ -83,8 +85,6 @@ class NeededRecords:
         self._meta = meta
         self._segments: dict[str, SegmentOffsets] = {}
         self._reads_source: set[str] = set()
-        #: windowed store to first needed offset in the cut that the task started at
-        self._at_start: dict[str, int] = {}
         #: store to first needed offset, as the last commit stored it in its cut
         self.committed: Mapping[str, int] = {}
 
@@ -99,7 +99,7 @@ class NeededRecords:
     def start_at(self, store: str, first: int) -> None:
         """The state of the cut needs no record of the store before ``first``."""
         if store in self._segments:
-            self._at_start[store] = first
+            self._segments[store].at_start = first
 
     def wrote(self, store: str, layer: Layer, position: int) -> None:
         """The rows of ``layer`` were logged at or behind ``position``."""
@@ -123,8 +123,7 @@ class NeededRecords:
             found[store] = self._meta.begins.get(store, 0)
         for store, offsets in self._segments.items():
             trim_point = offsets.trim_point(positions.get(store, 0))
-            begin = self._meta.begins.get(store, 0)
-            found[store] = max(trim_point, begin, self._at_start.get(store, 0))
+            found[store] = max(trim_point, self._meta.begins.get(store, 0))
         return found
 
     def trim_points(self) -> dict[str, int]:

@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +29,7 @@ from logstate.changelog.cuts.cut_value import (
     WallClock,
 )
 from logstate.changelog.stored_manifest import check_entry, text_of_damage
+from logstate.contracts.clock import date_of
 from logstate.contracts.errors import UNDECODABLE, ConfigError, RestoreError
 from logstate.contracts.topic_names import cut_copies, named_cuts_topic
 
@@ -97,9 +97,9 @@ class NamedCut:
         """
         if self.is_expired(now_ms):
             raise RestoreError(
-                f"the cut {self.name!r} was kept until {_date(self.expires_at_ms or 0)}, and it is "
-                f"{_date(now_ms)} now: the cut is expired. Read a newer cut, or create one with a "
-                "longer retention"
+                f"the cut {self.name!r} was kept until {date_of(self.expires_at_ms or 0)}, and it"
+                f" is {date_of(now_ms)} now: the cut is expired. Read a newer cut, or create one"
+                " with a longer retention"
             )
         if store not in self.stores:
             raise ConfigError(
@@ -193,11 +193,6 @@ def _damaged(what: str, application: str, name: str) -> RestoreError:
         f" be read: `logstate cut delete {name:.100} --application-id {application}` removes the"
         " record and the copies. Create another cut"
     )
-
-
-def _date(time_ms: int) -> str:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment.isoformat(sep=" ", timespec="seconds")
 
 
 def is_cut_name(text: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 #: maximum delay of the end of a pause, or of an alarm
@@ -122,6 +122,21 @@ def wait_s(timeout: timedelta) -> float:
     (60.0, 3153600000.0)
     """
     return min(timeout.total_seconds(), _LONGEST_WAIT_S)
+
+
+def date_of(time_ms: int | None) -> str:
+    """Return a time in UTC for messages and pages; of an impossible date its milliseconds.
+
+    >>> date_of(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    if time_ms is None:
+        return "?"
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def pause(seconds: float, is_over: Callable[[], bool]) -> None:

@@ -7,10 +7,10 @@ are compared a few times a second, so an ordinary record costs nothing.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from logstate.contracts.clock import date_of
 from logstate.contracts.records import TaskId, TopicPartition
 
 #: a wait of this length is worth a warning
@@ -103,10 +103,4 @@ def wait_line(
 
 
 def _at(time_ms: int) -> str:
-    if time_ms < 0:
-        return "has not been processed"
-    try:
-        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"is of {time_ms} ms"
-    return f"is of {moment.isoformat(timespec='seconds').replace('+00:00', 'Z')}"
+    return f"is of {date_of(time_ms)}" if time_ms >= 0 else "has not been processed"

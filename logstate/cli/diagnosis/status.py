@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.cli.shared.printing import date_of, print_json, print_table, print_text
+from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clients import Admin, run_steps
+from logstate.contracts.clock import date_of
 from logstate.contracts.open_rows import OPEN_ROWS_MAX
 
 if TYPE_CHECKING:

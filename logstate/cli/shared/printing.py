@@ -9,12 +9,13 @@ through this module, which escapes such characters.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from logstate.contracts.clock import date_of
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -120,21 +121,6 @@ def in_words(value: Any) -> str:
         return printable(msgspec.json.encode(finite(value)).decode())
     except UnicodeEncodeError:  # a lone surrogate, which JSON as ASCII can write
         return json_text(value)
-
-
-def date_of(time_ms: int | None) -> str:
-    """Return an event time for people, in UTC.
-
-    >>> date_of(1_700_000_000_123)
-    '2023-11-14T22:13:20.123Z'
-    """
-    if time_ms is None:
-        return "?"
-    try:
-        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{time_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def window_in_words(window: tuple[int, int | None] | None) -> str:

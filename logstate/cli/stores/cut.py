@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.cli.shared.printing import date_of, print_json, print_table, print_text
+from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import client_settings
 from logstate.cli.shared.time_limit import time_limit
+from logstate.contracts.clock import date_of
 from logstate.contracts.errors import ConfigError
 
 if TYPE_CHECKING:

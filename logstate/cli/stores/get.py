@@ -8,7 +8,6 @@ import typer
 
 from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
 from logstate.cli.shared.printing import (
-    date_of,
     in_words,
     print_json,
     print_table,
@@ -16,6 +15,7 @@ from logstate.cli.shared.printing import (
     window_in_words,
 )
 from logstate.cli.shared.stored_state import client_settings, registry_settings
+from logstate.contracts.clock import date_of
 
 if TYPE_CHECKING:
     from logstate.cli.shared.stored_logs import LogAtCut, Stored

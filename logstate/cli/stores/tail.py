@@ -21,7 +21,6 @@ from logstate.cli.shared.options import (
     Registry,
 )
 from logstate.cli.shared.printing import (
-    date_of,
     fail,
     in_words,
     print_json,
@@ -31,6 +30,7 @@ from logstate.cli.shared.printing import (
 from logstate.cli.shared.stored_state import client_settings, cluster_of, registry_settings
 from logstate.cli.shared.time_limit import time_limit
 from logstate.contracts.clients import LogConsumer
+from logstate.contracts.clock import date_of
 from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 

@@ -59,7 +59,7 @@ def a_segments_first_offset_moves_on(patch: Patch) -> None:
 @bug
 def a_changelog_is_trimmed_to_its_last_segment(patch: Patch) -> None:
     """The highest first offset counts where the lowest should."""
-    edit(patch, SegmentOffsets, "trim_point", "return min(", "return max(")
+    edit(patch, SegmentOffsets, "trim_point", "(min(", "(max(")
 
 
 @bug

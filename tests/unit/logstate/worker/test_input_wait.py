@@ -103,8 +103,8 @@ def test_a_warning_names_the_likely_cause(position: int, end: int | None, cause:
     times = {LEFT: 1_700_000_000_000, RIGHT: 1_600_000_000_000}
     line = wait_line(TaskId(0, 0), RIGHT, 61_000, position, end, times)
     assert cause in line
-    assert "The newest record of right-0 is of 2020-09-13T12:26:40Z" in line
-    assert "that of the other inputs is of 2023-11-14T22:13:20Z" in line
+    assert "The newest record of right-0 is of 2020-09-13T12:26:40.000Z" in line
+    assert "that of the other inputs is of 2023-11-14T22:13:20.000Z" in line
 
 
 def test_a_warning_without_times_says_that_nothing_was_processed() -> None:
