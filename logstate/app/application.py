@@ -88,6 +88,9 @@ class Application(ApplicationView):
         consumer, producer, admin: settings for one kind of client alone.
         offset_reset: where a source without its own ``offset_reset`` begins if nothing is
             committed: ``"earliest"``, ``"latest"``, ``"none"`` or a timedelta back from now.
+        topic_prefix: prefix of every topic that the topology and ``dead_letter_topic`` name, such
+            as ``"staging."``. Internal topics begin with the application id instead. See
+            docs/topics.md.
         replication_factor: of internal topics; -1 is the brokers' default.
         topic_config: further configuration of internal topics.
         checkpoint_interval: how long committed rows may wait before they are written to RocksDB.
@@ -176,6 +179,7 @@ class Application(ApplicationView):
         producer: Mapping[str, Any] | None = Settings.producer,
         admin: Mapping[str, Any] | None = Settings.admin,
         offset_reset: str | timedelta = Settings.offset_reset,
+        topic_prefix: str = Settings.topic_prefix,
         replication_factor: int = Settings.replication_factor,
         topic_config: Mapping[str, str] | None = None,
         checkpoint_interval: timedelta = Settings.checkpoint_interval,
@@ -215,7 +219,7 @@ class Application(ApplicationView):
         arguments = {each.name: given[each.name] for each in fields(Settings)}
         arguments["topology"] = plan
         arguments["topic_config"] = {} if topic_config is None else topic_config
-        self._settings = settings = Settings(**arguments).checked()
+        self._settings = settings = Settings(**arguments).checked().prefixed()
         self._workers = new_workers(
             settings, target, state_root(state_dir), cluster, clock, self._lifecycle
         )

@@ -9,7 +9,7 @@ theirs in :mod:`logstate.kafka.client_settings`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from logstate.contracts.setting_rules import (
     offset_reset,
     share,
     shown,
+    topic_prefix,
 )
 from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.topic_names import static_member_id, transactional_id
@@ -173,6 +174,7 @@ class Settings:
     producer: Mapping[str, Any] | None = setting(None, for_processors=False)
     admin: Mapping[str, Any] | None = setting(None, for_processors=False)
     offset_reset: str | timedelta = setting(WorkerConfig.offset_reset, offset_reset)
+    topic_prefix: str = setting("", topic_prefix)
     replication_factor: int = setting(WorkerConfig.replication_factor, _replication_factor)
     topic_config: Mapping[str, str] = setting(default_factory=dict)
     checkpoint_interval: timedelta = setting(WorkerConfig.checkpoint_interval_ms * _MS, duration)
@@ -228,6 +230,24 @@ class Settings:
             self.clients.problems(),
         )
         return self
+
+    def prefixed(self) -> Self:
+        """Return the settings with ``topic_prefix`` before the topics of the user.
+
+        Raises ConfigError or TopologyError if a name is not one of a topic then.
+        """
+        if not self.topic_prefix:
+            return self
+        handlers = self.handlers
+        return replace(
+            self,
+            topology=self.topology.with_topic_prefix(self.topic_prefix),
+            error_handlers=replace(
+                handlers,
+                dead_letter_topic=handlers.dead_letter_topic
+                and self.topic_prefix + handlers.dead_letter_topic,
+            ),
+        )
 
     # ------------------------------------------------------------------ parts
 

@@ -72,7 +72,11 @@ def new_worker(order: StartCommand, lifecycle: Lifecycle, listener: RestoreListe
     topology = resolved(target)[0]
     if order.number == 0:
         _warn_of_changed_values(topology, values)
-    settings = replace(settings, topology=topology, slot=settings.slot + order.number)
+    settings = replace(
+        settings,
+        topology=topology.with_topic_prefix(settings.topic_prefix),
+        slot=settings.slot + order.number,
+    )
     return LocalWorker(settings, state_dir, settings.cluster(), SystemClock(), lifecycle, listener)
 
 

@@ -109,6 +109,15 @@ def topic(name: str, given: object) -> Iterator[str]:
         )
 
 
+def topic_prefix(name: str, given: object) -> Iterator[str]:
+    """The beginning of the names of topics; empty for none."""
+    if not isinstance(given, str) or not (given == "" or is_topic(given + "t")):
+        yield (
+            f"{name} becomes the beginning of the names of topics, which have at most 249 letters,"
+            f" digits, '.', '_' and '-'; got {shown(given)}. Write 'staging.', or '' for no prefix"
+        )
+
+
 def positions(name: str, given: Mapping[Any, Any]) -> Iterator[str]:
     """Offsets by partitions in the form ``topic-partition``."""
     for where, offset in given.items():

@@ -307,6 +307,8 @@ class SinkNode(Node):
     topic: TopicRef | TopicChooser = field(kw_only=False)
     key: Serde[Any] = field(kw_only=False)
     value: Serde[Any] = field(kw_only=False)
+    #: before every topic that a chooser returns
+    topic_prefix: str = ""
     #: whether a chooser is given the record's context
     takes_context: bool = True
     partitioner: Partitioner | None = None

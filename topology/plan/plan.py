@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -23,6 +23,12 @@ from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.process import ConnectedStores
 from logstate.topology.plan.key_agreement import check_key_bytes
+from logstate.topology.plan.topic_prefix import (
+    prefixed_description,
+    prefixed_ref,
+    prefixed_specs,
+    prefixed_sub_topology,
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,48 @@ class Topology:
         for sub_topology in (*self.sub_topologies, *self.global_sub_topologies):
             labels |= sub_topology.operator_labels
         return MappingProxyType(labels)
+
+    def with_topic_prefix(self, prefix: str) -> Topology:
+        """The topology of an environment: every topic of the user has a prefix.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders", value=str).to(lambda key, value: value)
+        >>> staging = builder.build().with_topic_prefix("staging.")
+        >>> staging.description().sub_topologies[0].nodes[0].topics
+        ('staging.orders',)
+
+        Patterns match topics with the prefix only, and topics that a function chooses get it, too.
+        Internal topics keep their names, which begin with the application id. Records have the
+        names that brokers have: ``context.topic`` and partitioners see the prefix.
+
+        Args:
+            prefix: letters, digits, ``.``, ``_`` and ``-``; the empty one changes nothing.
+
+        Returns:
+            A new topology; this one is not changed.
+
+        Raises:
+            TopologyError: a topic has no valid name with it.
+
+        Source: none; Kafka Streams' users put a prefix into every call.
+        """
+        if not prefix:
+            return self
+        tasks = tuple(prefixed_sub_topology(one, prefix) for one in self.sub_topologies)
+        globals_ = tuple(prefixed_sub_topology(one, prefix) for one in self.global_sub_topologies)
+        return replace(
+            self,
+            sub_topologies=tasks,
+            global_sub_topologies=globals_,
+            copartition_groups=tuple(
+                tuple(prefixed_ref(topic, prefix) for topic in group)
+                for group in self.copartition_groups
+            ),
+            stores=prefixed_specs(self.stores, prefix),
+            global_stores=prefixed_specs(self.global_stores, prefix),
+            _description=prefixed_description(self._description, (*tasks, *globals_), prefix),
+        )
 
     def to_mermaid(self) -> str:
         """The topology as a Mermaid flowchart, which Markdown pages show as a picture.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logstate.cli.shared.options import BOOTSTRAP, ApplicationId, Json, Target
+from logstate.cli.shared.options import BOOTSTRAP, ApplicationId, Json, Target, TopicPrefix
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.contracts import setting_rules as rules
 from logstate.contracts.errors import check
@@ -31,6 +31,7 @@ def acls(
     dead_letter_topic: Annotated[
         str | None, typer.Option(help="Topic to which its error handlers write failed records.")
     ] = None,
+    topic_prefix: TopicPrefix = "",
     no_create: Annotated[
         bool,
         typer.Option("--no-create", help="All topics exist: see `logstate topics create`."),
@@ -52,12 +53,12 @@ def acls(
     from logstate.topology.dsl.topology_target import load_topology
 
     check(rules.application_id("application_id", application_id))
-    topology = load_topology(wanted)
+    topology = load_topology(wanted).with_topic_prefix(topic_prefix)
     needed = needed_acls(
         topology,
         application_id,
         serves=serve,
-        dead_letter_topic=dead_letter_topic,
+        dead_letter_topic=dead_letter_topic and topic_prefix + dead_letter_topic,
         creates=not no_create,
     )
     who = principal or f"User:{application_id}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from logstate.cli.shared.options import APPLICATION, Target
+from logstate.cli.shared.options import APPLICATION, Target, TopicPrefix
 from logstate.cli.shared.printing import print_text
 
 
@@ -18,6 +18,7 @@ def asyncapi(
         typer.Option(envvar=APPLICATION, help="Title; the topology's place if it is not given."),
     ] = None,
     api_version: Annotated[str, typer.Option(help="Version of the document.")] = "1.0.0",
+    topic_prefix: TopicPrefix = "",
 ) -> None:
     """Print the AsyncAPI document of a topology's topics: their keys, values and schemas.
 
@@ -27,5 +28,6 @@ def asyncapi(
     from logstate.topics.asyncapi import asyncapi_document
     from logstate.topology.dsl.topology_target import load_topology
 
-    document = asyncapi_document(load_topology(target), title or target, api_version)
+    topology = load_topology(target).with_topic_prefix(topic_prefix)
+    document = asyncapi_document(topology, title or target, api_version)
     print_text(json.dumps(document, indent=2, ensure_ascii=False))

@@ -15,6 +15,7 @@ from logstate.cli.shared.options import (
     Json,
     Renamed,
     Target,
+    TopicPrefix,
 )
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, with_manifest
@@ -56,6 +57,7 @@ def plan(
     wanted: Target,
     application_id: ApplicationId,
     bootstrap: Bootstrap,
+    topic_prefix: TopicPrefix = "",
     renamed: Renamed = None,
     forget: Forget = None,
     command_config: CommandConfig = None,
@@ -71,7 +73,7 @@ def plan(
     from logstate.topology.dsl.topology_target import load_topology
 
     decided = decisions(renamed, forget)
-    topology = load_topology(wanted)
+    topology = load_topology(wanted).with_topic_prefix(topic_prefix)
 
     def compare(admin: Admin, stored: Manifest | None) -> previews.Preview:
         return run_steps(previews.preview(admin, topology, application_id, stored, decided))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Stopped, Target
+from logstate.cli.shared.options import Bootstrap, CommandConfig, Json, Stopped, Target, TopicPrefix
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import client_settings, pair, target
 
@@ -40,6 +40,7 @@ def reshard(
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Abandon an interrupted move; the old state is kept.")
     ] = False,
+    topic_prefix: TopicPrefix = "",
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +59,7 @@ def reshard(
         print_text(f"the move of application {application_id} is abandoned", is_error=True)
         return
     done = resharding.reshard(
-        load_topology(wanted),
+        load_topology(wanted).with_topic_prefix(topic_prefix),
         application_id=application_id,
         bootstrap=bootstrap,
         partitions=partitions,

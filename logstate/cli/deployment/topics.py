@@ -16,6 +16,7 @@ from logstate.cli.shared.options import (
     Json,
     Renamed,
     Target,
+    TopicPrefix,
 )
 from logstate.cli.shared.printing import print_json, print_table, print_text
 from logstate.cli.shared.stored_state import decisions, pair, with_manifest
@@ -68,6 +69,7 @@ def create(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show which topics are needed; create none.")
     ] = False,
+    topic_prefix: TopicPrefix = "",
     renamed: Renamed = None,
     forget: Forget = None,
     command_config: CommandConfig = None,
@@ -88,7 +90,7 @@ def create(
     check(rules.application_id("application_id", application_id))
     overrides = dict(map(pair, config or ()))
     decided = decisions(renamed, forget)
-    topology = load_topology(wanted)
+    topology = load_topology(wanted).with_topic_prefix(topic_prefix)
     meeting = DirectoryTopic(application_id, replication_factor, overrides)
 
     def carry_out(admin: Admin, stored: Manifest | None) -> RequiredTopics:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Json, Target
+from logstate.cli.shared.options import (
+    ApplicationId,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    Target,
+    TopicPrefix,
+)
 from logstate.cli.shared.printing import print_json, print_text
 from logstate.cli.shared.stored_state import client_settings, cluster_of, pair
 from logstate.contracts.errors import ConfigError
@@ -45,6 +52,7 @@ def replay(
     renamed: Annotated[
         list[str] | None, typer.Option(help="stored=declared, as renamed= of Application.")
     ] = None,
+    topic_prefix: TopicPrefix = "",
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
@@ -62,7 +70,7 @@ def replay(
     from logstate.topology.dsl.topology_target import load_topology
 
     settings = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
-    topology = load_topology(wanted)
+    topology = load_topology(wanted).with_topic_prefix(topic_prefix)
     stored = stored_by(settings, application_id)
     cluster = cluster_of(bootstrap, command_config)
     replayed = ReplayedTask(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Target
+from logstate.cli.shared.options import ApplicationId, Bootstrap, CommandConfig, Target, TopicPrefix
 from logstate.cli.shared.stored_state import client_settings
 
 
@@ -28,6 +28,7 @@ def run(
     workers: Annotated[int, typer.Option(help="1: a thread; more: processes.")] = 1,
     guarantee: Annotated[Guarantee, typer.Option(help="For outputs.")] = Guarantee.EXACTLY_ONCE,
     serve: Annotated[str | None, typer.Option(help="host:port for queries over HTTP.")] = None,
+    topic_prefix: TopicPrefix = "",
     command_config: CommandConfig = None,
 ) -> None:
     """Run a topology until SIGTERM or Ctrl-C; processed records are committed before the end.
@@ -47,6 +48,7 @@ def run(
         state_dir=state_dir,
         guarantee=guarantee.value,
         kafka=client_settings(command_config),
+        topic_prefix=topic_prefix,
         workers=workers,
         serve=serve,
     ).run()

@@ -40,6 +40,12 @@ Renamed = Annotated[
 Forget = Annotated[
     list[str] | None, typer.Option(help="A stored name, as in forget= of Application.")
 ]
+TopicPrefix = Annotated[
+    str,
+    typer.Option(
+        envvar="LOGSTATE_TOPIC_PREFIX", help="Before the topics, as topic_prefix= of Application."
+    ),
+]
 Registry = Annotated[
     str | None,
     typer.Option(help="URL of the schema registry, if it is not that of the application."),

@@ -138,13 +138,16 @@ def _header_writer(
 def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
     choose = _partition_function(sink, task)
     chosen = f"the topic chooser of sink {sink.name!r} returned"
+    prefix = sink.topic_prefix
+    together = f"the topic chooser of sink {sink.name!r} and the prefix {prefix!r} make"
     writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         topic = choose(key, value, timestamp, headers)
         writer = writers.get(topic) if isinstance(topic, str) else None
         if writer is None:
-            name = topic_of(topic, chosen)
+            unprefixed = topic_of(topic, chosen)
+            name = topic_of(prefix + unprefixed, together)
             if is_internal(task.application_id, name):
                 raise ValueError(
                     f"{chosen} the topic {name!r}, which has the name of an internal topic of this"
@@ -154,7 +157,7 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
             fixed = SinkNode(
                 sink.name, TopicRef(name), sink.key, sink.value, partitioner=sink.partitioner
             )
-            writer = writers[name] = _write_function(fixed, task)
+            writer = writers[unprefixed] = _write_function(fixed, task)
         writer(key, value, timestamp, headers)
 
     return write

@@ -31,3 +31,12 @@ def test_an_id_that_an_application_can_have_is_answered() -> None:
     answer = CliRunner().invoke(command, ["acls", f"{__name__}:copied", "--application-id", "shop"])
     assert answer.exit_code == 0, answer.output
     assert "kafka-acls.sh" in answer.output
+
+
+def test_the_topics_of_an_environment_are_named_with_its_prefix() -> None:
+    of = ["--application-id", "shop", "--topic-prefix", "staging.", "--dead-letter-topic", "dead"]
+    answer = CliRunner().invoke(command, ["acls", f"{__name__}:copied", *of])
+    assert answer.exit_code == 0, answer.output
+    words = answer.output.split()
+    assert {"staging.in", "staging.out", "staging.dead"} <= set(words)
+    assert not {"in", "out", "dead", "staging.shop"} & set(words)
