@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from logstate.changelog.rows.row_codec import PLAIN_ROWS, row_codec, serde_topic
@@ -147,18 +148,11 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         decides.
         """
         wait_ms = self._grace_ms if wait_ms is None else wait_ms
-        until, last = limit - wait_ms, None
-        if self._earliest.time <= until:
-            for row_key, _ in self._rows.scan():
-                _, timestamp = _HEAD.unpack_from(row_key)
-                if timestamp > until:
-                    break
-                last = timestamp
+        until = limit - wait_ms
+        if self._earliest.time > until:
+            return None
+        last = max(takewhile(lambda timestamp: timestamp <= until, self.times()), default=None)
         return None if last is None else last + wait_ms
-
-    def has_waiting(self) -> bool:
-        """Return whether a record waits."""
-        return any(True for _ in self._rows.scan())
 
     def expired(self, until: int | None = None) -> Iterator[Waiting[K, V]]:
         """The records whose time has come, as of this call; each is to be removed.

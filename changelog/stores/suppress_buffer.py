@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -101,6 +101,11 @@ class SuppressBuffer(Generic[K, V]):
         """The earliest buffer time; 2**63 where nothing waits."""
         self._rebuild_order()
         return self._heap[0][0] if self._heap else _NO_TIME
+
+    def times(self) -> Iterator[int]:
+        """Yield the buffer times of all rows, the earliest first."""
+        self._rebuild_order()
+        return (buffer_time for buffer_time, _ in self._heap)
 
     def first(self) -> EmittedUpdate[K, V] | None:
         """Return the next row to leave: the earliest buffer time, then the smallest key."""

@@ -3242,8 +3242,8 @@ class KTable(TableFlow[K, V]):
             Store: two, with changelogs: ``<name>`` with a row per window until it closes, and
                 ``<name>-timers``.
             Timestamp: that of the row. Headers: of the record that caused the pane.
-            Quirk: time is the largest timestamp of the table's updates, so an idle topic sends no
-                panes.
+            Quirk: time is the largest timestamp of the table's updates. An idle topic sends no
+                panes, except with ``close_on_idle`` of the windows.
 
         Args:
             trigger: :func:`early`; without it there are no early panes.

@@ -17,6 +17,7 @@ from logstate.topology.dsl.materialized import Materialized, key_value_spec
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.dsl.suppressed import origins
 from logstate.topology.dsl.table_flow import TableFlow
+from logstate.topology.operators.aggregates.emit_on_close import clock_name
 from logstate.topology.operators.aggregates.fold import FoldNode
 from logstate.topology.operators.aggregates.panes import PaneRowSerde, PanesNode
 from logstate.topology.processor.key_timers import timer_store
@@ -68,7 +69,7 @@ def pane_stream(
     if trigger is not None:
         check_kind(trigger, Early, "trigger=", "early(...)", "It says when panes are sent.")
     name = required_name(name, "to_pane_stream", "its store is named after it", 'name="..."')
-    end_delay_ms, kept_ms = _times_of(table)
+    windowed, end_delay_ms, kept_ms = _windowed_by(table)
     use = f"store {name!r}"
     key, value = table._key_serde(None, use), table._value_serde(None, use)
     defaults = replace(table.builder.defaults, with_headers=False)
@@ -81,6 +82,8 @@ def pane_stream(
         every_records=None if trigger is None else trigger.records,
         end_delay_ms=end_delay_ms,
         kept_ms=kept_ms,
+        windowed=windowed,
+        window_clock=clock_name(windowed.store.name, windowed.group_number, windowed.emit),
     )
     logical, type_ = table._add(node, value_changing=True), type_of(value)
     serde = None
@@ -94,8 +97,11 @@ def pane_stream(
     )
 
 
-def _times_of(table: TableFlow[Any, Any]) -> tuple[int, int]:
-    """How long after the end of its key a window ends, and how long after that it is open."""
+def _windowed_by(table: TableFlow[Any, Any]) -> tuple[FoldNode, int, int]:
+    """Return the aggregation of a windowed table.
+
+    And how long after the end of its key a window ends, and how long after that it is open.
+    """
     found = list(origins(table.node))
     windows = getattr(found[0], "windows", None)
     if len(found) > 1 or not isinstance(found[0], FoldNode) or windows is None:
@@ -112,5 +118,5 @@ def _times_of(table: TableFlow[Any, Any]) -> tuple[int, int]:
         )
     if isinstance(windows, SessionWindows):
         # A session is joined by a record that is just in time itself.
-        return windows.gap_ms + 1, windows.gap_ms + windows.grace_ms
-    return int(isinstance(windows, SlidingWindows)), windows.grace_ms
+        return found[0], windows.gap_ms + 1, windows.gap_ms + windows.grace_ms
+    return found[0], int(isinstance(windows, SlidingWindows)), windows.grace_ms

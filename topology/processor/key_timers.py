@@ -19,7 +19,7 @@ from itertools import islice, takewhile
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from logstate.contracts.formats import TIMER
-from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of
+from logstate.contracts.record_parts import event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.built_in import serde_of
@@ -65,19 +65,17 @@ class TimerSerde(Serde[Timer[K]]):
 class TimerLook:
     """What :class:`KeyTimers` schedules. By stream time, tasks call it before the record."""
 
-    __slots__ = ("_run_due", "has_timers", "last_due", "times")
+    __slots__ = ("_run_due", "last_due", "times")
 
     def __init__(
         self,
         run_due: Callable[[int], None],
         last_due: Callable[[int], int | None],
-        has_timers: Callable[[], bool],
         times: Callable[[], Iterator[int]],
     ) -> None:
         self._run_due = run_due
         #: the time of the last timer up to a limit; None: there is none
         self.last_due = last_due
-        self.has_timers = has_timers
         #: the times of all timers, in order
         self.times = times
 
@@ -189,7 +187,7 @@ class KeyTimers(Generic[K]):
         self._is_looking = False
         #: a callback has set a timer that is due, which is not in what was read ahead
         self._must_read_again = False
-        look = TimerLook(self._run_due, self._last_due, self._has_timers, self._times)
+        look = TimerLook(self._run_due, self._last_due, self._times)
         self._check = context.schedule(every, kind, look)
 
     def set(self, key: K, at_ms: int) -> None:
@@ -210,13 +208,7 @@ class KeyTimers(Generic[K]):
         return self._store.delete((_time(at_ms), key)) is not None
 
     def _last_due(self, limit_ms: int) -> int | None:
-        last = None
-        for timer in self._read_due(limit_ms, None, None):
-            last = timer.at_ms
-        return last
-
-    def _has_timers(self) -> bool:
-        return bool(self._read_due(TIMESTAMP_MAX, None, 1))
+        return max(takewhile(lambda at_ms: at_ms <= limit_ms, self._times()), default=None)
 
     def _times(self) -> Iterator[int]:
         return (timer[0] for timer, _ in self._store.range())

@@ -39,14 +39,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.drops import null_dropper
-from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import CountWindows
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
-from logstate.topology.operators.streams.idle_clock import advance_when_idle
+from logstate.topology.operators.streams.idle_clock import Waiting, advance_when_idle
 
 _HEAD = struct.Struct(">qq?")
 #: due timers that are read before the first of them runs
@@ -186,16 +185,8 @@ class CountWindowNode(ProcessorNode):
             if closed is not None:
                 emit(key, *closed, headers)
 
-        task.show_open(self.name, lambda: open_rows(timers.times(), observed.time))
-        advance_when_idle(
-            task,
-            name,
-            observed,
-            self.close_on_idle_ms,
-            last_due=last_due,
-            emit=lambda _: run_due(None),
-            has_open=lambda: any(True for _ in timers.until(MAX_TIME_MS)),
-        )
+        waiting = Waiting(timers.times, last_due, lambda _: run_due(None))
+        advance_when_idle(task, name, observed, self.close_on_idle_ms, waiting, node=self.name)
         return process
 
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
-from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
@@ -25,7 +24,9 @@ from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import late_edge
 from logstate.topology.operators.aggregates.fold import FoldNode
 from logstate.topology.operators.streams.idle_clock import (
+    CloseTimes,
     LastDue,
+    Waiting,
     advance_when_idle,
     observed_cell,
 )
@@ -158,11 +159,9 @@ class Emission(NamedTuple):
     at_once: EmitClosed
     #: the last close time up to a limit at which a row closes that was not emitted
     last_due: LastDue
-    #: whether a row of a time up to this one was not emitted
-    has_open: Callable[[int], bool]
+    #: those of rows that were not emitted
+    close_times: CloseTimes
     interval_ms: int
-    #: yields the close times of rows that were not emitted, for a few rows of the lowest times
-    close_times: Callable[[], Iterator[int]]
 
 
 def emission_of(
@@ -211,9 +210,6 @@ def emission_of(
         unsent = () if span is None else clock.unsent(rows(*span), limit)
         return max((clock.close_time_of(row[0]) for row in unsent), default=None)
 
-    def has_open(until: int) -> bool:
-        return any(True for _ in clock.unsent(rows(clock.first_unsent(), until)))
-
     def close_times() -> Iterator[int]:
         found = store.first_windows(clock.first_unsent())
         unsent = clock.unsent((windowed, None, 0) for windowed in found)
@@ -222,7 +218,7 @@ def emission_of(
     store = task.store(spec.name)
     store.before_expiry = before_expiry
     interval_ms = clock.emit_interval_ms
-    return Emission(emit_after_record, emit_at_once, last_due, has_open, interval_ms, close_times)
+    return Emission(emit_after_record, emit_at_once, last_due, close_times, interval_ms)
 
 
 def emitting_closed(
@@ -255,22 +251,16 @@ def close_when_idle(
     if emission is None:
         advance_when_idle(task, name, observed, idle_ms)
         return
-    _, emit_at_once, last_closed, has_open, interval_ms, close_times = emission
-    task.show_open(
-        node.name, lambda: open_rows((ms + wait_ms for ms in close_times()), observed.time)
-    )
+    _, emit_at_once, last_closed, closed_at, interval_ms = emission
+
+    def close_times() -> Iterator[int]:
+        return (ms + wait_ms for ms in closed_at())
 
     def last_due(limit: int) -> int | None:
         closed = last_closed(limit - wait_ms)
         return None if closed is None else closed + wait_ms
 
+    waiting = Waiting(close_times, last_due, lambda time: emit_at_once(time - wait_ms, None))
     advance_when_idle(
-        task,
-        name,
-        observed,
-        idle_ms,
-        last_due=last_due,
-        emit=lambda time: emit_at_once(time - wait_ms, None),
-        look_interval_ms=interval_ms,
-        has_open=lambda: has_open(observed.time),
+        task, name, observed, idle_ms, waiting, node=node.name, look_interval_ms=interval_ms
     )

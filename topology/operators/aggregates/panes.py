@@ -13,6 +13,8 @@ Semantics:
   before there is no early pane; the pane on time is sent in any case.
 - the first update of a window may come after its end, within the grace: then its panes are late,
   and none is on time.
+- ``close_on_idle`` of the windows: stream time advances while the inputs are idle, as far as a pane
+  is due, and with it that of the aggregation above, which drops what comes too late for the row.
 - a row that is deleted sends a pane without a value if one with a value was sent, else nothing.
 - timestamp: that of the row. Headers: those of the record that caused the pane.
 - null keys and late records do not get here: the aggregation above drops them.
@@ -20,25 +22,37 @@ Semantics:
 How it works: ``store`` has a row per window until the aggregation above accepts no record for it
 any more: the value, the value of the last pane, and the numbers. ``timers`` has one timer for each
 row: the next early pane, the end of the window, or the time when the row is deleted.
+
+Invariants: stream time is never ahead of that of the aggregation above, so no update comes after
+its row was deleted, and numbers do not begin again. When what is due was sent, the rows of windows
+that end until then are past, and no others: their timers delete rows, and nothing waits for them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from logstate.contracts.changelog_keys import MAX_TIME_MS
-from logstate.contracts.open_rows import open_rows
 from logstate.contracts.pane import Pane
-from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.processing import TableProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, ProcessorNode, late_edge
 from logstate.topology.operators.aggregates.count_window import Timers
+from logstate.topology.operators.streams.idle_clock import (
+    Waiting,
+    advance_when_idle,
+    observed_cell,
+    ticked_cell,
+)
 
 _HEAD = struct.Struct(">qqq?ii")
+_NEVER = MAX_TIME_MS + 1
+_NOT_SEARCHED = -2
 
 
 class PaneRow(NamedTuple):
@@ -104,15 +118,22 @@ class PanesNode(ProcessorNode):
     every_records: int | None
     end_delay_ms: int
     kept_ms: int
+    #: the aggregation above, and the name of its clock
+    windowed: ProcessorNode
+    window_clock: str
+
+    @property
+    def own_idle_ms(self) -> int | None:
+        return self.windowed.close_on_idle_ms
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (self.store, self.timers)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
-        observed = task.time_cell(f"observed:{self.store.name}")
-        panes = _Panes(task, self, forward)
+        observed = observed_cell(task, self.store.name)
+        panes = _Panes(task, self, forward, observed)
         earliest, run_due, update = panes.timers.earliest, panes.run_due, panes.update
-        task.show_open(self.name, lambda: open_rows(panes.timers.times(), observed.time))
+        self._compile_idle_clock(task, panes, observed)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
@@ -126,12 +147,33 @@ class PanesNode(ProcessorNode):
 
         return process
 
+    def _compile_idle_clock(self, task: TaskContext, panes: _Panes, observed: TimeCell) -> None:
+        """Show the windows that wait for panes, and send these while the inputs are idle.
+
+        The latter if the windows have the option; then the tick is one of the aggregation, too.
+        """
+        of_windows = observed_cell(task, self.window_clock)
+        ticked = ticked_cell(task, self.window_clock)
+
+        def emit_due(time: int) -> None:
+            panes.run_due(time, None)
+            if of_windows.time < time:
+                of_windows.time = ticked.time = time
+
+        waiting = Waiting(panes.times, panes.last_due, emit_due)
+        idle_ms = self.close_on_idle_ms
+        advance_when_idle(task, self.store.name, observed, idle_ms, waiting, node=self.name)
+
 
 class _Panes:
     """The rows of one task, each with its timer, and what is sent of them."""
 
-    def __init__(self, task: TaskContext, node: PanesNode, forward: Forward) -> None:
-        self._task, self._node = task, node
+    def __init__(
+        self, task: TaskContext, node: PanesNode, forward: Forward, observed: TimeCell
+    ) -> None:
+        self._task, self._node, self._observed = task, node, observed
+        #: the time of the first pane that is due, as of a stream time
+        self._first_due, self._searched_at = _NEVER, _NOT_SEARCHED
         self._store, self._timers = task.store(node.store.name), task.store(node.timers.name)
         self._read: Callable[[Any], Any] = getattr(self._store, "get_row", self._store.get)
         self.timers = Timers(task, node.timers)
@@ -141,11 +183,33 @@ class _Panes:
     def run_due(self, now: int, headers: Headers) -> None:
         """Send what is due, and delete the rows of windows that have closed."""
         task, timers = self._task, self.timers
+        self._searched_at = _NOT_SEARCHED
         task.timestamp, task.headers = now, headers
         while now >= timers.earliest.time:  # a timer may set one that is due, too
             for key in timers.due(now):
                 self._run(key, now, headers)
                 task.timestamp, task.headers = now, headers
+
+    def times(self) -> Iterator[int]:
+        """Yield the times at which panes are due, in order."""
+        if self._first() != _NEVER:
+            yield from self._times()
+
+    def last_due(self, limit: int) -> int | None:
+        """Return the last time up to ``limit`` at which a pane is due."""
+        if self._first() > limit:
+            return None
+        return max(takewhile(lambda at_ms: at_ms <= limit, self._times()), default=None)
+
+    def _first(self) -> int:
+        now = self._observed.time
+        if self._searched_at != now:  # rows that are past are many, and all of them are read
+            self._first_due, self._searched_at = next(self._times(), _NEVER), now
+        return self._first_due
+
+    def _times(self) -> Iterator[int]:
+        now, rows = self._observed.time, self._timers.range()
+        return (timer[0] for timer, _ in rows if self._end_of(timer[1]) > now)
 
     def _run(self, key: Windowed[Any], now: int, headers: Headers) -> None:
         row, timestamp, _ = self._read(key)
@@ -170,6 +234,7 @@ class _Panes:
     ) -> None:
         """Note an update, and send the pane that it makes due."""
         task, node = self._task, self._node
+        self._searched_at = _NOT_SEARCHED
         task.timestamp, task.headers = timestamp, headers
         found = self._read(key)
         if found is None and new is None:

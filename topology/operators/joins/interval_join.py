@@ -36,7 +36,7 @@ is never ahead of stream time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
 from logstate.topology.operators.streams.idle_clock import (
+    CloseTimes,
     FollowingIdleClock,
     Waiting,
     observed_cell,
@@ -77,6 +78,20 @@ class IntervalSideNode(ProcessorNode):
     def _stream_time(self, task: TaskContext) -> TimeCell:
         return observed_cell(task, self.clock)
 
+    @property
+    def _wait_ms(self) -> int:
+        """How long after its timestamp the interval of a left record closes."""
+        wait_ms: int = self.windows.after_ms + self.windows.grace_ms + 1
+        return wait_ms
+
+    def _close_times(self, task: TaskContext) -> CloseTimes:
+        times, wait_ms = task.store(self.buffer.name).times, self._wait_ms
+
+        def close_times() -> Iterator[int]:
+            return (timestamp + wait_ms for timestamp in times())
+
+        return close_times
+
     def _compile_join(self, task: TaskContext, forward: Forward) -> StreamProcess:
         fetch = task.store(self.rows.name).fetch_range
         before, after = self.windows.before_ms, self.windows.after_ms
@@ -102,19 +117,17 @@ class IntervalLeftNode(IntervalSideNode):
         return (self.buffer,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        buffer = task.store(self.buffer.name)
-        wait, times = buffer.put, buffer.times
+        wait = task.store(self.buffer.name).put
         join = self._compile_join(task, forward)
         observed, joiner, is_left = self._stream_time(task), self.joiner, self.is_left
         before, after = self.windows.before_ms, self.windows.after_ms
-        open_ms = after + self.windows.grace_ms
+        open_ms = self._wait_ms - 1
         task.join_late(self.rows.name, 0)
         note_late = partial(task.join_late, self.rows.name)
         drop = null_dropper(task.dropper, self.name)
         emit_late = late_output(self, children, DropReason.LATE)
-        task.show_open(
-            self.name, lambda: open_rows((at + open_ms + 1 for at in times()), observed.time)
-        )
+        close_times = self._close_times(task)
+        task.show_open(self.name, lambda: open_rows(close_times(), observed.time))
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None or (key is None and not is_left):
@@ -193,27 +206,30 @@ class IntervalRightNode(IntervalSideNode):
         if idle_ms is None:
             return
         buffer, observed = task.store(self.buffer.name), self._stream_time(task)
-        wait_ms = self.windows.after_ms + self.windows.grace_ms + 1
+        wait_ms = self._wait_ms
+
+        def newest() -> int:
+            time: int = max(observed.time, buffer.observed.time)
+            return time
+
+        def last_due(limit: int) -> int | None:
+            found: int | None = buffer.last_due(limit, wait_ms)
+            return found
 
         def emit(time: int) -> None:
             observed.time = max(observed.time, time)
             close()
 
-        waiting = Waiting(
-            lambda: max(observed.time, buffer.observed.time),
-            lambda limit: buffer.last_due(limit, wait_ms),
-            buffer.has_waiting,
-        )
-        name = f"{self.clock}:sides"
-        task.when_idle(name, FollowingIdleClock(task, name, idle_ms, waiting, emit))
+        name, waiting = f"{self.clock}:sides", Waiting(self._close_times(task), last_due, emit)
+        task.when_idle(name, FollowingIdleClock(task, name, idle_ms, newest, waiting))
 
     def _compile_closing(self, task: TaskContext, forward: Forward) -> Callable[[], None]:
         """Return a function that joins and removes the left records with closed intervals."""
         buffer, observed = task.store(self.buffer.name), self._stream_time(task)
         join = late_edge(task, self.buffer.name, self._compile_join(task, forward))
-        open_ms = self.windows.after_ms + self.windows.grace_ms
+        wait_ms = self._wait_ms
 
         def close() -> None:
-            buffer.forward_expired(join, observed.time - open_ms - 1)
+            buffer.forward_expired(join, observed.time - wait_ms)
 
         return close

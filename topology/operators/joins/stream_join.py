@@ -38,16 +38,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import starmap, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 from logstate.contracts.drops import null_dropper
-from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
-from logstate.topology.operators.streams.idle_clock import advance_when_idle
+from logstate.topology.operators.streams.idle_clock import Waiting, advance_when_idle
 
 #: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
 EmitExpired: TypeAlias = Callable[[int, Headers], None]
@@ -145,7 +145,8 @@ class StreamJoinNode(ProcessorNode):
         observed = task.time_cell(self.clock)
         watched = task.time_cell(f"{self.clock}-watched")
         emit_expired = self._compile_emission(task, forward, outer_store)
-        self._compile_idle_clock(task, forward, outer_store, observed)
+        if self.is_left_side:
+            self._compile_idle_clock(task, forward, outer_store, observed)
         join, own_store = self._join(), task.store(self.own_window_store)
         copied = own_store.copied
         before, after = self.before_ms, self.after_ms
@@ -257,51 +258,38 @@ class StreamJoinNode(ProcessorNode):
         outer_store: StoreSpec,
         observed: TimeCell,
     ) -> None:
-        """Let unmatched rows leave while the inputs are idle, if the option is set."""
-        waiting = task.store(outer_store.name)
+        """Show the rows of both sides that wait, and let them leave while the inputs are idle.
+
+        The latter if the option is set.
+        """
+        buffer = task.store(outer_store.name)
         left_wait, right_wait = self._waits()
-        if self.is_left_side:  # which shows the store of both sides
-            task.show_open(
-                self.name,
-                lambda: open_rows(
-                    (at + (left_wait if left else right_wait) + 1 for at, left in waiting.times()),
-                    observed.time,
-                ),
-            )
-        idle_ms = self.close_on_idle_ms
-        if idle_ms is None:
-            return
+        least = min(left_wait, right_wait)
         forward_unmatched = self._unmatched(task, forward, outer_store)
 
-        def due_rows(limit: int) -> Iterator[tuple[int, tuple[int, bool, Any, list[Any]]]]:
-            """Rows that are due at a stream time up to ``limit``, with that time."""
-            least = min(left_wait, right_wait)
-            for row in waiting.rows():
-                if row[0] + least >= limit:
-                    return
-                due = row[0] + (left_wait if row[1] else right_wait) + 1
-                if due <= limit:
-                    yield due, row
+        def closes_at(row_time: int, is_left: bool) -> int:
+            return row_time + (left_wait if is_left else right_wait) + 1
+
+        def close_times() -> Iterator[int]:
+            return starmap(closes_at, buffer.times())
 
         def last_due(limit: int) -> int | None:
-            return max((due for due, _ in due_rows(limit)), default=None)
+            early = takewhile(lambda row: row[0] + least < limit, buffer.times())
+            return max((due for due in starmap(closes_at, early) if due <= limit), default=None)
 
         def emit_due(time: int) -> None:
-            for _, (row_time, is_left, key, values) in due_rows(time):
+            for row_time, is_left, key, values in buffer.rows():
+                if row_time + least >= time:
+                    return
+                if closes_at(row_time, is_left) > time:
+                    continue
                 for value in values:
                     forward_unmatched(key, value, is_left, row_time, None)
                 task.timestamp, task.headers = time, None
-                waiting.remove(row_time, is_left, key)
+                buffer.remove(row_time, is_left, key)
 
-        advance_when_idle(
-            task,
-            self.clock,
-            observed,
-            idle_ms,
-            last_due=last_due,
-            emit=emit_due,
-            has_open=lambda: any(True for _ in waiting.rows()),
-        )
+        idle_ms, waiting = self.close_on_idle_ms, Waiting(close_times, last_due, emit_due)
+        advance_when_idle(task, self.clock, observed, idle_ms, waiting, node=self.name)
 
 
 class Partners(NamedTuple):

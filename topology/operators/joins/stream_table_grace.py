@@ -21,11 +21,10 @@ Semantics, exactly Kafka Streams' (`KStreamKTableJoinProcessor`):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from logstate.contracts.drops import DropReason, null_dropper
-from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -38,7 +37,7 @@ from logstate.topology.graph.nodes import (
     late_edge,
 )
 from logstate.topology.operators.joins.stream_table_join import tolerant
-from logstate.topology.operators.streams.idle_clock import advance_when_idle
+from logstate.topology.operators.streams.idle_clock import Waiting, advance_when_idle
 from logstate.topology.operators.streams.late_records import late_output
 
 
@@ -92,19 +91,13 @@ class StreamTableGraceJoinNode(ProcessorNode):
                 return
             forward_expired(join_late)
 
-        grace, observed = self.grace_ms, buffer.observed
-        task.show_open(
-            self.name, lambda: open_rows((ms + grace for ms in buffer.times()), observed.time)
-        )
-        advance_when_idle(
-            task,
-            self.store.name,
-            buffer.observed,
-            self.close_on_idle_ms,
-            last_due=buffer.last_due,
-            emit=lambda _: forward_expired(join_late),
-            has_open=buffer.has_waiting,
-        )
+        grace, observed, idle_ms = self.grace_ms, buffer.observed, self.close_on_idle_ms
+
+        def close_times() -> Iterator[int]:
+            return (ms + grace for ms in buffer.times())
+
+        waiting = Waiting(close_times, buffer.last_due, lambda _: forward_expired(join_late))
+        advance_when_idle(task, self.store.name, observed, idle_ms, waiting, node=self.name)
         return process
 
     def _compile_join(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:

@@ -18,44 +18,50 @@ The module decides; that the inputs are idle, the worker or the test driver find
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import IdleTime, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 
 #: a time up to a limit at which something is due that was not emitted yet; None: there is none
 LastDue: TypeAlias = "Callable[[int], int | None]"
-#: whether something will be due at a later time
-HasOpen: TypeAlias = "Callable[[], bool]"
+#: yields the stream times at which rows that are open close, the first rows first; reads as it goes
+CloseTimes: TypeAlias = "Callable[[], Iterator[int]]"
 #: emits everything that is due at a stream time
 EmitDue: TypeAlias = "Callable[[int], None]"
 
 _NEVER_LOOKED = float("-inf")
 
 
+class Waiting(NamedTuple):
+    """What waits in an operator for stream time."""
+
+    close_times: CloseTimes
+    last_due: LastDue
+    emit: EmitDue
+
+
 class IdleClock:
     """See the module. ``observed`` is the operator's stream time, ``idle_ms`` its option.
 
-    Without ``last_due`` nothing is emitted, and only the first step is taken. ``look_interval_ms``
-    is the minimum time between two searches for what is due. ``has_open`` says faster than
-    ``last_due`` whether anything waits.
+    If nothing is ``waiting`` nothing is emitted, and only the first step is taken.
+    ``look_interval_ms`` is the minimum time between two searches for what is due.
     """
 
     __slots__ = (
         "_base",
         "_began_ms",
-        "_emit",
         "_has_due",
-        "_has_open",
         "_idle_ms",
-        "_last_due",
         "_left_at",
         "_look_interval_ms",
         "_looked_ms",
         "_observed",
         "_since_ms",
         "_ticked",
+        "_waiting",
     )
 
     def __init__(
@@ -63,18 +69,14 @@ class IdleClock:
         observed: TimeCell,
         ticked: TimeCell,
         idle_ms: int,
-        last_due: LastDue | None = None,
-        emit: EmitDue | None = None,
+        waiting: Waiting | None = None,
         look_interval_ms: int = 0,
-        has_open: HasOpen | None = None,
     ) -> None:
         self._observed = observed
         #: where the last advance without a record ended
         self._ticked = ticked
         self._idle_ms = idle_ms
-        self._last_due = last_due
-        self._emit = emit
-        self._has_open = has_open
+        self._waiting = waiting
         self._look_interval_ms = look_interval_ms
         self._looked_ms = _NEVER_LOOKED
         #: whether the last search found something
@@ -95,11 +97,11 @@ class IdleClock:
             return False
         if self._observed.time != self._ticked.time:
             return True
-        if self._last_due is None:
+        if self._waiting is None:
             return False
         if not self._has_due and idle.now_ms >= self._looked_ms + self._look_interval_ms:
             self._looked_ms = idle.now_ms
-            self._has_due = self._last_due(self._limit(idle)) is not None
+            self._has_due = self._waiting.last_due(self._limit(idle)) is not None
         return self._has_due
 
     def tick(self, idle: IdleTime) -> None:
@@ -111,22 +113,20 @@ class IdleClock:
         if observed.time != self._ticked.time:
             self._advance(min(self._base + self._idle_ms, TIMESTAMP_MAX))
         self._has_due = False
-        last_due, limit = self._last_due, self._limit(idle)
-        while last_due is not None and (due := last_due(limit)) is not None:
+        waiting, limit = self._waiting, self._limit(idle)
+        while waiting is not None and (due := waiting.last_due(limit)) is not None:
             self._advance(max(due, observed.time))
 
     def is_open(self) -> bool:
         """Return whether something waits for stream time; without a record there is none yet."""
-        if self._last_due is None or self._observed.time < 0:
+        if self._waiting is None or self._observed.time < 0:
             return False
-        if self._has_open is not None:
-            return self._has_open()
-        return self._last_due(TIMESTAMP_MAX - 1) is not None
+        return next(self._waiting.close_times(), None) is not None
 
     def _advance(self, time: int) -> None:
         self._observed.time = self._ticked.time = self._left_at = time
-        if self._emit is not None:
-            self._emit(time)
+        if self._waiting is not None:
+            self._waiting.emit(time)
 
     def _follow(self, idle: IdleTime) -> None:
         """Begin a new wait if the idle period is new, or a schedule has sent a record."""
@@ -146,37 +146,26 @@ class IdleClock:
         return min(self._base + int(idle.now_ms - self._began_ms), TIMESTAMP_MAX)
 
 
-class Waiting(NamedTuple):
-    """What waits for a stream time that another part of the task, or several, observe."""
-
-    #: the newest event time of these
-    newest: Callable[[], int]
-    last_due: LastDue
-    has_open: HasOpen
-
-
 class FollowingIdleClock:
     """Stream time that is that of others while there are records, and later while there are none.
 
     It is that of timers of a processor, which the task observes, and of an interval join, whose two
-    sides do.
+    sides do: ``newest`` returns the newest event time of these.
     """
 
     __slots__ = ("_clock", "_newest", "_observed")
 
     def __init__(
-        self, task: TaskContext, name: str, idle_ms: int, waiting: Waiting, emit: EmitDue
+        self,
+        task: TaskContext,
+        name: str,
+        idle_ms: int,
+        newest: Callable[[], int],
+        waiting: Waiting,
     ) -> None:
-        self._newest = waiting.newest
+        self._newest = newest
         self._observed = observed_cell(task, name)
-        self._clock = IdleClock(
-            self._observed,
-            ticked_cell(task, name),
-            idle_ms,
-            waiting.last_due,
-            emit,
-            has_open=waiting.has_open,
-        )
+        self._clock = IdleClock(self._observed, ticked_cell(task, name), idle_ms, waiting)
 
     def is_due(self, idle: IdleTime) -> bool:
         """Return True if something is due, or the first advance was not made."""
@@ -212,14 +201,18 @@ def advance_when_idle(
     name: str,
     observed: TimeCell,
     idle_ms: int | None,
+    waiting: Waiting | None = None,
     *,
-    last_due: LastDue | None = None,
-    emit: EmitDue | None = None,
+    node: str = "",
     look_interval_ms: int = 0,
-    has_open: HasOpen | None = None,
 ) -> None:
-    """Register the clock of an operator with the option; ``name`` is that of its clock."""
+    """Register what is waiting in a ``node``, and the clock of an operator with the option.
+
+    ``name`` is that of its clock.
+    """
+    if waiting is not None:
+        close_times = waiting.close_times
+        task.show_open(node, lambda: open_rows(close_times(), observed.time))
     if idle_ms is not None:
         ticked = ticked_cell(task, name)
-        clock = IdleClock(observed, ticked, idle_ms, last_due, emit, look_interval_ms, has_open)
-        task.when_idle(name, clock)
+        task.when_idle(name, IdleClock(observed, ticked, idle_ms, waiting, look_interval_ms))

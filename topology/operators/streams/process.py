@@ -250,8 +250,9 @@ class OperatorContext:
         name = f"{self.schedule_name}-{self._schedules}"
         timers = callback if kind == "stream_time" and isinstance(callback, TimerLook) else None
         if timers is not None and self.idle_ms is not None:
-            waiting = Waiting(lambda: task.stream_time, timers.last_due, timers.has_timers)
-            clock = FollowingIdleClock(task, name, self.idle_ms, waiting, punctuate)
+            waiting = Waiting(timers.times, timers.last_due, punctuate)
+            idle_ms = self.idle_ms
+            clock = FollowingIdleClock(task, name, idle_ms, lambda: task.stream_time, waiting)
             task.when_idle(name, clock)
         schedule = task.schedule(
             interval_ms,

@@ -28,17 +28,17 @@ Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal
 
 from logstate.contracts.errors import ProcessingError
-from logstate.contracts.open_rows import OpenRows
 from logstate.contracts.processing import Contributors, TableProcess, TaskContext, TimeCell
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter, late_edge
 from logstate.topology.operators.streams.idle_clock import (
+    Waiting,
     advance_when_idle,
     observed_cell,
     ticked_cell,
@@ -114,13 +114,6 @@ class SuppressNode(TableNode):
         emits_early = self.when_full == "emit_early"
         self._compile_idle_clock(task, buffer, observed, emit_first)
 
-        def look() -> OpenRows:
-            count = buffer.num_records
-            first = buffer.min_timestamp + wait if count else None
-            return OpenRows(count, first, observed.time)
-
-        task.show_open(self.name, look)
-
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
         ) -> None:
@@ -152,16 +145,16 @@ class SuppressNode(TableNode):
     def _compile_idle_clock(
         self, task: TaskContext, buffer: Any, observed: TimeCell, emit_first: Callable[[], None]
     ) -> None:
-        """Let rows leave while the inputs are idle, if the option is set.
+        """Let rows leave while the inputs are idle, if the option is set; show which wait.
 
         The windows that have left are closed for the aggregations above, whose own clocks stop once
         the inputs have been idle for the time of the option.
         """
-        idle_ms = self.close_on_idle_ms
-        if idle_ms is None:
-            return
         wait = self.wait_ms
         windows = [(observed_cell(task, o), ticked_cell(task, o)) for o in self.window_clocks]
+
+        def close_times() -> Iterator[int]:
+            return (ms + wait for ms in buffer.times())
 
         def first_due(limit: int) -> int | None:
             due: int = buffer.min_timestamp + wait
@@ -179,7 +172,8 @@ class SuppressNode(TableNode):
 
         # The name of its store: unlike that of a node it differs from those of all other clocks.
         clock = self.store.name
-        advance_when_idle(task, clock, observed, idle_ms, last_due=first_due, emit=emit_due)
+        waiting = Waiting(close_times, first_due, emit_due)
+        advance_when_idle(task, clock, observed, self.close_on_idle_ms, waiting, node=self.name)
 
     def _compile_emission(
         self, task: TaskContext, buffer: Any, forward: TableProcess

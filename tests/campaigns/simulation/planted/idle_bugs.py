@@ -59,15 +59,15 @@ def what_is_due_is_forgotten_before_the_tick(patch: Patch) -> None:
 @scenario_bug(IdleJoins.of)
 def a_tick_of_a_stream_join_has_its_own_stream_time(patch: Patch) -> None:
     """A tick advances another clock than the one that the records of both sides advance."""
-    old = "self.clock,\n        observed,"
-    new = "self.clock, type(observed)(),"
+    old, new = "self.clock, observed,", "self.clock, type(observed)(),"
     edit(patch, StreamJoinNode, "_compile_idle_clock", old, new)
 
 
 @bug
 def a_record_leaves_before_its_partners_can_come(patch: Patch) -> None:
     """On idle inputs, the wait of the other side decides when a record leaves a stream join."""
-    edit(patch, StreamJoinNode, "_compile_idle_clock", "if due <= limit:", "if True:")
+    old = "left_wait if is_left else right_wait"
+    edit(patch, StreamJoinNode, "_compile_idle_clock", old, "least")
 
 
 @scenario_bug(IdleJoins.of)

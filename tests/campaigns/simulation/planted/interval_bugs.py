@@ -42,8 +42,8 @@ def a_record_is_kept_before_the_intervals_that_it_closes_are_joined(patch: Patch
 @bug
 def records_of_both_sides_close_intervals(patch: Patch) -> None:
     """Stream time is that of the task, which left records advance."""
-    old = "observed.time - open_ms - 1"
-    new = "max(observed.time, task.stream_time) - open_ms - 1"
+    old = "observed.time - wait_ms"
+    new = "max(observed.time, task.stream_time) - wait_ms"
     edit(patch, IntervalRightNode, "_compile_closing", old, new)
 
 

@@ -18,5 +18,5 @@ def the_number_of_panes_is_not_restored(patch: Patch) -> None:
 @scenario_bug(Panes.of)
 def the_time_of_panes_begins_with_the_process(patch: Patch) -> None:
     """After a restart a late pane is early, and panes on time come later."""
-    old = 'task.time_cell(f"observed:{self.store.name}")'
+    old = "observed_cell(task, self.store.name)"
     edit(patch, PanesNode, "compile", old, 'type(task.time_cell("observed"))()')

@@ -21,7 +21,7 @@ from logstate.topology import (
     Topology,
     TumblingWindows,
 )
-from logstate.topology.operators.streams.idle_clock import IdleClock
+from logstate.topology.operators.streams.idle_clock import IdleClock, Waiting
 
 IDLE_MS = 30
 
@@ -42,9 +42,8 @@ class Bench:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self.clock = IdleClock(
-            self.observed, self.ticked, IDLE_MS, self._last_due, self._emit, self.look_interval_ms
-        )
+        waiting = Waiting(lambda: iter(self.due), self._last_due, self._emit)
+        self.clock = IdleClock(self.observed, self.ticked, IDLE_MS, waiting, self.look_interval_ms)
 
     def _last_due(self, limit: int) -> int | None:
         self.looks += 1
