@@ -1,4 +1,4 @@
-"""Operators of a stream that forward some of its records unchanged.
+"""Operators of a stream that forward some of its records, or all in another order, unchanged.
 
 They are methods of ``KStream``, and return a stream of the same type.
 """
@@ -13,6 +13,7 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.windows import TumblingWindows
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
 from logstate.topology.dsl.flow import K, V
+from logstate.topology.dsl.sorting import SortOptions, sorted_by_time
 from logstate.topology.dsl.stream_flow import StreamFlow
 
 
@@ -165,3 +166,49 @@ class RecordSelection(StreamFlow[K, V]):
         """
         selector = None if by is None else callbacks.mapper(by, "by")
         return distinct(self, selector, windows, {**options})
+
+    def sort_by_time(self, grace: timedelta, **options: Unpack[SortOptions]) -> Self:
+        """Forward records in the order of their timestamps, each once its grace has passed.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> readings = builder.stream("readings", value=str)
+        >>> readings.sort_by_time(timedelta(milliseconds=5), store="waiting").to("sorted")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("readings", [("a", "x", 13), ("b", "y", 11), ("a", "z", 17)])
+        ...     driver.pipe("readings", "a", "w", timestamp=22)
+        ...     driver.read("sorted", value=str)
+        [('b', 'y'), ('a', 'x'), ('a', 'z')]
+
+        A record waits until stream time, that of the records of this operator, has passed its
+        timestamp by ``grace``. The order is that of each partition; behind ``repartition()`` it is
+        that of all records of a key.
+
+        Semantics: as every operator, but
+            Null key: waits like all others.
+            Null value: waits like all others.
+            Late records: a record that is older than one that was forwarded before is dropped and
+                counted, or emitted with ``late``.
+            Order: by timestamp, and for one timestamp that of arrival.
+            Store: the one named ``store``, else ``name``: a row for each record that waits. A
+                crash, a move and a restore change nothing.
+            Timestamp: the record's, and its headers and record metadata.
+
+        Args:
+            grace: how much out of order records may be, at least 0 ms. Results come later by as
+                much.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
+                ``value``, the serdes of the stream if they are not known; ``close_on_idle``,
+                forward waiting records without a later one once the inputs of the task have been
+                idle for this long, at least 1 ms; ``name``; ``late``, the name of the stream of
+                late records (``StreamsBuilder.late``), which are not dropped then.
+
+        Raises:
+            TopologyError: neither a store nor a name is given; a serde is missing; a negative
+                grace; a store with a history, a capacity, a TTL or indexes.
+
+        Source: Flink SQL's ``ORDER BY`` a time attribute, which drops a record whose timestamp is
+        that of the last one, too.
+        """
+        return sorted_by_time(self, grace, {**options})
