@@ -64,6 +64,13 @@ KEY_AND_ID: Final = "key_and_id"
 #: keys of timers: 8 bytes time | key
 TIMER: Final = "timer"
 
+#: keys of records that wait to be sorted: 8 bytes time | 8 bytes number | 1 byte (00: the record
+#: has no key) | key
+WAITING_RECORD: Final = "waiting_record"
+
+#: bytes before the key in these formats
+HEAD_BYTES: Final[Mapping[str, int]] = {TIMER: 8, WAITING_RECORD: 17}
+
 #: parts whose bytes have the order of the values, see `logstate.serdes.ordered_serde`
 ORDERED: Final = "ordered"
 

@@ -14,14 +14,12 @@ from typing import Any
 
 from logstate.changelog.stores.store_kind import StoreKind
 from logstate.contracts.changelog_keys import WINDOWED, KeyLayout
-from logstate.contracts.formats import KEY_AND_ID, TIMER
+from logstate.contracts.formats import HEAD_BYTES, KEY_AND_ID
 from logstate.contracts.partitioner import partition_of
 
 _LENGTH = struct.Struct(">i")
 _SUBSCRIPTION_WITH_PARTITION = 1
 _VERSION_BITS = 0x7F
-#: of a timer, before its key
-_TIME_BYTES = 8
 
 
 def key_part(
@@ -37,8 +35,9 @@ def key_part(
     """
     if kind.is_keyed_by_pair or (key or {}).get("format") == KEY_AND_ID:
         return _first_part
-    if (key or {}).get("format") == TIMER:
-        return lambda key: key[_TIME_BYTES:]
+    before = HEAD_BYTES.get((key or {}).get("format", ""))
+    if before is not None:
+        return lambda key: key[before:]
     windows, layout = windows_of_rows(kind, key), kind.key_layout
     head = layout.head_bytes
     tail = sum(one.tail_bytes for one in windows[: max(0, len(windows) - hashed_windows)])

@@ -22,7 +22,7 @@ the late records of windows, of sessions, of a join and of a table with a histor
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
 ``counts`` has count windows and batches; ``distinct`` has distinct records; ``expiry`` has stores
 with a TTL; ``intervals`` has interval joins; ``as_of`` has as-of joins; ``indexes`` has stores
-with secondary indexes; ``indexed_expiry`` has stores with both.
+with secondary indexes; ``indexed_expiry`` has stores with both; ``ordered`` has sorted records.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ from tests.campaigns.simulation.distinct_orders import keep_distinct
 from tests.campaigns.simulation.expiring_orders import expire, expire_indexed
 from tests.campaigns.simulation.indexed_orders import find_alike
 from tests.campaigns.simulation.joined_orders import join_orders
+from tests.campaigns.simulation.ordered_orders import order_records
 from tests.campaigns.simulation.valued_orders import value_orders
 
 #: a few keys are asked for again and again
@@ -227,6 +228,7 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
             "distinct": keep_distinct,
             "intervals": lambda orders, prices: join_orders(builder, orders, prices),
             "as_of": lambda orders, prices: value_orders(builder, orders, prices),
+            "ordered": lambda orders, prices: order_records(builder, orders, prices),
         }
         joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(

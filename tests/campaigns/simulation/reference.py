@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from logstate.changelog.rows.row_codec import decode_headers
 from logstate.changelog.rows.suppress_values import buffer_time_of, decode_update, encode_update
 from logstate.changelog.state import TaskState
 from logstate.contracts.clients import TopicDescription, run_steps
@@ -20,6 +21,7 @@ from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.queries.global_stores import GlobalStores
+from logstate.serdes.scalars import bytes_
 from logstate.task.task import Task
 from logstate.testing import FakeCluster
 from logstate.testing.fake.fetched import StoredRecord
@@ -27,7 +29,9 @@ from logstate.testing.simulation.clock import take_apart
 from logstate.testing.simulation.stored_rows import comparable, rows_of
 from logstate.topics.bound_plan import bind
 from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.operators.streams.waiting_record import WaitingRecordSerde
 from tests.campaigns.simulation import flow
+from tests.campaigns.simulation.ordered_orders import WAITING
 
 _KEPT_MAX = 4_000
 _TOPICS = (flow.ORDERS, flow.PRICES, flow.REPARTITION)
@@ -135,6 +139,8 @@ def numbered(
             key: value if key == b"v" else _numbered_update(value, numbers)
             for key, value in rows.items()
         }
+    if spec.name == WAITING:
+        return {key: _numbered_place(value, numbers) for key, value in rows.items()}
     if spec.kind == "join_buffer":
         return {key: _numbered_update(value, numbers) for key, value in rows.items()}
     return rows
@@ -143,6 +149,15 @@ def numbered(
 def _numbered_coordinates(value: bytes, numbers: Mapping[tuple[str, int], int]) -> bytes:
     topic, _, offset = value.decode().rpartition(":")
     return f"{topic}:{numbers[topic, int(offset)]}".encode()
+
+
+def _numbered_place(row: bytes, numbers: Mapping[tuple[str, int], int]) -> bytes:
+    """A row of records that wait to be sorted; its times and headers are before the value."""
+    at = decode_headers(row, 8)[1]
+    found = WaitingRecordSerde(bytes_).deserializer("", False)(row[at:])
+    assert found.topic is not None, "no schedule of the flow forwards"
+    found = found._replace(offset=numbers[found.topic, found.offset])
+    return row[:at] + WaitingRecordSerde(bytes_).serializer("", False)(found)
 
 
 def _numbered_update(value: bytes, numbers: Mapping[tuple[str, int], int]) -> bytes:

@@ -31,6 +31,7 @@ from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
+from tests.campaigns.simulation.ordered_records import OrderedRecords
 from tests.campaigns.simulation.overtaken_tables import OvertakenTables
 from tests.campaigns.simulation.panes import Panes
 from tests.campaigns.simulation.partition_times import PartitionTimes
@@ -84,6 +85,7 @@ STORIES = {
     "large_cuts": Story(LargeCuts.of),
     "late_streams": Story(LateStreams.of),
     "named_cuts": Story(NamedCuts.of),
+    "ordered_records": Story(OrderedRecords.of),
     "overtaken_tables": Story(OvertakenTables.of),
     "panes": Story(Panes.of),
     "partition_times": Story(PartitionTimes.of),

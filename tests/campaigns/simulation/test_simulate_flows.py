@@ -34,6 +34,7 @@ def _topology(variant: str) -> Topology:
         "distinct",
         "intervals",
         "as_of",
+        "ordered",
     ],
 )
 def test_joins_windows_sessions_and_timers_pass(variant: str) -> None:

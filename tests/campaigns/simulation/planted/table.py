@@ -51,6 +51,7 @@ from tests.campaigns.simulation.planted import (  # noqa: F401  each registers i
     late_bugs,
     membership_bugs,
     move_bugs,
+    ordering_bugs,
     overlap_bugs,
     pane_bugs,
     production_bugs,

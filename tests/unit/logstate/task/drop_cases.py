@@ -214,6 +214,12 @@ CASES = [
         (("DistinctNode", "duplicate", 1, 0), ("DistinctNode", "late", 2, 88)),
     ),
     Case(
+        "sort by time",
+        lambda b: words(b).sort_by_time(ms(5), store="n"),
+        at(100, 110, 99),
+        (("SortByTimeNode", "late", 1, 1),),
+    ),
+    Case(
         "count windows",
         lambda b: words(b).group_by_key().windowed_by(CountWindows(2)).count(store="n"),
         NO_KEY + NO_VALUE,

@@ -31,6 +31,7 @@ _OF_ORDER = KeyAndIdSerde(string, string).serializer("t", True)((KEY.decode(), "
         ("key_value", "string", KEY),
         ("versioned", "string", KEY),
         ("key_value", "timer", bytes(8) + KEY),
+        ("timestamped_key_value", "waiting_record", bytes(17) + KEY),
         ("timestamped_window", "string", KEY + pack_window_tail(10, 3)),
         ("session", "string", KEY + pack_session_tail(20, 10)),
         ("timestamped_key_value", "windowed", KEY + pack_start(10)),

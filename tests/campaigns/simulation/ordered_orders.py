@@ -1,0 +1,25 @@
+"""Orders sorted by their timestamps, with a grace that is shorter than they are out of order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from logstate.contracts.late_record import LateRecord
+from logstate.topology import KStream, StreamsBuilder
+
+#: the store whose rows contain offsets
+WAITING = "waiting-orders"
+
+
+def order_records(
+    builder: StreamsBuilder, orders: KStream[str, str], prices: KStream[str, str]
+) -> None:
+    """Add the operators of the variant ``ordered``."""
+    in_order = orders.sort_by_time(timedelta(milliseconds=4), store=WAITING, late="too-late")
+    late = builder.late("too-late", key=str, value=str).map_values(_shown, value=str)
+    in_order.merge(late).to("enriched", key=str, value=str)
+    prices.to("windowed", key=str, value=str)
+
+
+def _shown(late: LateRecord[str, str]) -> str:
+    return f"{late.value} {late.by_ms}"

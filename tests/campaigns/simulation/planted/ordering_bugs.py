@@ -1,0 +1,27 @@
+"""Bugs of operators that order records."""
+
+from __future__ import annotations
+
+from logstate.topology.operators.streams.sort_by_time import SortByTimeNode, WaitingRecords
+from tests.campaigns.simulation.ordered_records import OrderedRecords
+from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
+from tests.campaigns.simulation.planted.edit import edit
+
+
+@scenario_bug(OrderedRecords.of)
+def a_sort_begins_with_the_process(patch: Patch) -> None:
+    """After a restart records are sent that are older than those sent before."""
+    new = 'type(task.time_cell("clock"))()'
+    edit(patch, SortByTimeNode, "compile", 'task.time_cell(f"sent:{name}")', new)
+
+
+@scenario_bug(OrderedRecords.of)
+def records_that_a_process_has_sorted_are_not_deleted_again(patch: Patch) -> None:
+    """A record that an undone attempt has sent stays in the log, and is sent once more."""
+    new = (
+        "gone = globals().setdefault('_gone', set())\n"
+        "            if row_key not in gone:\n"
+        "                put(row_key, None)\n"
+        "            gone.add(row_key)"
+    )
+    edit(patch, WaitingRecords, "forward_until", "put(row_key, None)", new)

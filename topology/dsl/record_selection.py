@@ -1,0 +1,214 @@
+"""Operators of a stream that forward some of its records, or all in another order, unchanged.
+
+They are methods of ``KStream``, and return a stream of the same type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Self, Unpack
+
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.windows import TumblingWindows
+from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
+from logstate.topology.dsl.flow import K, V
+from logstate.topology.dsl.sorting import SortOptions, sorted_by_time
+from logstate.topology.dsl.stream_flow import StreamFlow
+
+
+class RecordSelection(StreamFlow[K, V]):
+    """The operators of this module."""
+
+    def deduplicate_by_key(self, interval: timedelta, **options: Unpack[KeyOptions]) -> Self:
+        """Forward the first of the records of a key within the interval, and drop the others.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> alarms = builder.stream("alarms", value=str)
+        >>> alarms.deduplicate_by_key(timedelta(milliseconds=10), store="first").to("first")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("alarms", [("hall", "a", 20), ("hall", "b", 30), ("hall", "c", 31)])
+        ...     driver.pipe("alarms", "attic", "d", timestamp=25)
+        ...     driver.read("first", value=str), driver.dropped_total
+        ([('hall', 'a'), ('hall', 'c'), ('attic', 'd')], 1)
+
+        A duplicate is a record for which one with the same key was forwarded before, at most the
+        interval earlier or later by event time: an out-of-order record is treated like any other.
+        The interval begins at forwarded records, not at duplicates, so a key with continuous
+        records is forwarded about once per interval. Forwarded records of a key are always more
+        than the interval apart.
+
+        Semantics: as every operator, but
+            Null key: forwarded, in every case.
+            Late records: dropped and counted, if they are older than stream time by more than the
+                interval, because records forwarded near them may have expired. A longer
+                ``retention`` of the store accepts later ones: by as much as it is longer than three
+                intervals. Stream
+                time is that of the records with a key.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the store if ``name`` is not given. Null keys
+                go through it, too.
+            Store: the one named ``store``, else ``name``: a row, with the time, for each forwarded
+                record, kept for three intervals. Another interval needs another store.
+            Quirk: duplicates are counted (``dropped_records_total``, reason ``duplicate``), like
+                all that is dropped.
+
+        Args:
+            interval: how far apart records of a key have to be to go on both; more than 0.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
+                ``value``, the serdes of the stream if they are not known, of which ``value`` is
+                needed for a repartition topic only; ``name``; ``late``, the name of
+                the stream of late records (``StreamsBuilder.late``), which are not dropped then.
+
+        Raises:
+            TopologyError: the interval is not positive; neither a store nor a name is given; a
+                serde is missing; a retention is shorter than three intervals.
+
+        Source: ``KStream.deduplicateByKey`` of KIP-655, which Kafka Streams has not released. There
+        a late record passes if nothing like it is found.
+        """
+        return deduplicated(self, interval, None, {**options})
+
+    def deduplicate_by_key_value(
+        self,
+        id_selector: Callable[[V], object] | Callable[[K, V], object],
+        interval: timedelta,
+        **options: Unpack[IdOptions],
+    ) -> Self:
+        """Forward the first of the records of a key and an id within the interval; drop others.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> paid = builder.stream("payments", value=dict)
+        >>> hour = timedelta(hours=1)
+        >>> once = paid.deduplicate_by_key_value(lambda p: p["id"], hour, id=str, store="paid")
+        >>> once.map_values(lambda p: p["cents"], value=int).to("once")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("payments", "ada", {"id": "p-1", "cents": 250})
+        ...     driver.pipe("payments", "ada", {"id": "p-2", "cents": 250})
+        ...     driver.pipe("payments", "ada", {"id": "p-1", "cents": 250})  # sent once more
+        ...     driver.read("once", value=int)
+        [('ada', 250), ('ada', 250)]
+
+        Semantics: as :meth:`deduplicate_by_key`, but
+            Null key: forwarded, without a call of the selector. So is a record whose id is None.
+            Null value: given to the selector as None.
+            Late records: as there; stream time is that of the records with a key and an id.
+            Store: as there, and its keys are pairs of key and id.
+
+        Args:
+            id_selector: ``id_selector(value)`` or ``id_selector(key, value)``; returns the id. Two
+                ids are the same exactly when their bytes are. It is unique for a key at most:
+                records of other keys may have it.
+            interval: as for :meth:`deduplicate_by_key`.
+            options: as there, and ``id`` (required), the serde of the ids.
+
+        Raises:
+            TopologyError: as there; the selector has another shape.
+
+        Source: ``KStream.deduplicateByKeyValue`` of KIP-655.
+        """
+        return deduplicated(self, interval, callbacks.mapper(id_selector, "id selector"), options)
+
+    def distinct(
+        self,
+        by: Callable[[V], object] | Callable[[K, V], object] | None = None,
+        *,
+        windows: TumblingWindows | None = None,
+        **options: Unpack[IdOptions],
+    ) -> Self:
+        """Forward the first record of each key, or of each key and id, and drop the others.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, TumblingWindows
+        >>> builder = StreamsBuilder()
+        >>> visits = builder.stream("visits", value=str)
+        >>> visits.distinct(store="visitors").to("visitors")
+        >>> ten = TumblingWindows(size=timedelta(milliseconds=10))
+        >>> visits.distinct(lambda page: page, id=str, windows=ten, store="pages").to("pages")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("visits", [("ada", "tea", 1), ("ada", "tea", 2), ("ada", "rum", 3)])
+        ...     driver.pipe("visits", "ada", "tea", timestamp=14)
+        ...     driver.read("visitors", value=str), driver.read("pages", value=str)
+        ([('ada', 'tea')], [('ada', 'tea'), ('ada', 'rum'), ('ada', 'tea')])
+
+        Semantics: as every operator, but
+            Null key: forwarded, without a call of ``by``. So is a record whose id is None.
+            Null value: given to ``by`` as None; without it a record like any other.
+            Late records: without windows none. With windows those of closed windows are dropped and
+                counted, or emitted with ``late``.
+            Out-of-order records: the first to arrive is forwarded.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the store if ``name`` is not given.
+            Store: the one named ``store``, else ``name``: a row for each forwarded record, for ever
+                without windows, which suits a bounded number of keys and ids. With windows they
+                expire with the window. :meth:`deduplicate_by_key` forgets by time since the last
+                forwarded record.
+            Quirk: duplicates are counted (``dropped_records_total``, reason ``duplicate``).
+
+        Args:
+            by: ``by(value)`` or ``by(key, value)``; returns the id. Two ids are the same exactly
+                when their bytes are.
+            windows: forward the first record of each window; None: the first of all.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``id``, the
+                serde of the ids, required with ``by``; ``key`` and ``value``, the serdes of the
+                stream if they are not known; ``name``; ``late``, the name of the stream of late
+                records (``StreamsBuilder.late``).
+
+        Raises:
+            TopologyError: neither a store nor a name is given; a serde is missing; windows that are
+                not tumbling; a store with a history or a capacity; ``late`` without windows.
+
+        Source: SQL's ``SELECT DISTINCT ON``; Flink's deduplication, which keeps the first row.
+        """
+        selector = None if by is None else callbacks.mapper(by, "by")
+        return distinct(self, selector, windows, {**options})
+
+    def sort_by_time(self, grace: timedelta, **options: Unpack[SortOptions]) -> Self:
+        """Forward records in the order of their timestamps, each once its grace has passed.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> readings = builder.stream("readings", value=str)
+        >>> readings.sort_by_time(timedelta(milliseconds=5), store="waiting").to("sorted")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("readings", [("a", "x", 13), ("b", "y", 11), ("a", "z", 17)])
+        ...     driver.pipe("readings", "a", "w", timestamp=22)
+        ...     driver.read("sorted", value=str)
+        [('b', 'y'), ('a', 'x'), ('a', 'z')]
+
+        A record waits until stream time, that of the records of this operator, has passed its
+        timestamp by ``grace``. The order is that of each partition; behind ``repartition()`` it is
+        that of all records of a key.
+
+        Semantics: as every operator, but
+            Null key: waits like all others.
+            Null value: waits like all others.
+            Late records: a record that is older than one that was forwarded before is dropped and
+                counted, or emitted with ``late``.
+            Order: by timestamp, and for one timestamp that of arrival.
+            Store: the one named ``store``, else ``name``: a row for each record that waits. A
+                crash, a move and a restore change nothing.
+            Timestamp: the record's, and its headers and record metadata.
+
+        Args:
+            grace: how much out of order records may be, at least 0 ms. Results come later by as
+                much.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
+                ``value``, the serdes of the stream if they are not known; ``close_on_idle``,
+                forward waiting records without a later one once the inputs of the task have been
+                idle for this long, at least 1 ms; ``name``; ``late``, the name of the stream of
+                late records (``StreamsBuilder.late``), which are not dropped then.
+
+        Raises:
+            TopologyError: neither a store nor a name is given; a serde is missing; a negative
+                grace; a store with a history, a capacity, a TTL or indexes.
+
+        Source: Flink SQL's ``ORDER BY`` a time attribute, which drops a record whose timestamp is
+        that of the last one, too.
+        """
+        return sorted_by_time(self, grace, {**options})
