@@ -23,17 +23,16 @@ first of them; -1: it is not known. ``sent:<store>`` is the timestamp of the las
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 from logstate.contracts.changelog_keys import MAX_TIME_MS
 from logstate.contracts.drops import DropReason
-from logstate.contracts.open_rows import open_rows
 from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, late_edge
-from logstate.topology.operators.streams.idle_clock import advance_when_idle
+from logstate.topology.operators.streams.idle_clock import Waiting, advance_when_idle
 from logstate.topology.operators.streams.late_records import late_output
 
 #: due records that are read before the first of them is forwarded
@@ -89,18 +88,13 @@ class SortByTimeNode(ProcessorNode):
             if earliest.time <= until:
                 waiting.forward_until(until, forward_due)
 
-        task.show_open(
-            self.name, lambda: open_rows((ms + grace for ms in waiting.times()), observed.time)
+        due = Waiting(
+            lambda: (timestamp + grace for timestamp in waiting.times()),
+            lambda limit: waiting.last_due(limit, grace),
+            lambda time: waiting.forward_until(time - grace, forward_due),
         )
-        advance_when_idle(
-            task,
-            name,
-            observed,
-            self.close_on_idle_ms,
-            last_due=lambda limit: waiting.last_due(limit, grace),
-            emit=lambda time: waiting.forward_until(time - grace, forward_due),
-            has_open=lambda: any(True for _ in waiting.times()),
-        )
+        idle_ms = self.close_on_idle_ms
+        advance_when_idle(task, name, observed, idle_ms, due, node=self.name)
         return process
 
 
@@ -140,15 +134,15 @@ class WaitingRecords:
         place = task.topic, task.partition, task.offset
         is_done = False
         while not is_done:
-            # The scan ends before the first row is deleted.
-            rows = list(islice(self._store.all(), _READ_AHEAD))
-            is_done = len(rows) < _READ_AHEAD
-            self.earliest.time = MAX_TIME_MS
+            self.earliest.time, is_done = MAX_TIME_MS, True
+            rows: list[Any] = []  # the scan ends before the first row is deleted
+            for row in self._store.all():
+                if row[0][0] > until or len(rows) == _READ_AHEAD:
+                    self.earliest.time, is_done = row[0][0], row[0][0] > until
+                    break
+                rows.append(row)
             for row_key, (record, _, headers) in rows:
                 timestamp, _, key = row_key
-                if timestamp > until:
-                    self.earliest.time, is_done = timestamp, True
-                    break
                 value, task.topic, task.partition, task.offset = record
                 task.timestamp, task.headers = timestamp, headers
                 put(row_key, None)
