@@ -56,13 +56,16 @@ def _from_record(value: bytes | None, topic: str, committed_offset: int) -> Cut 
 
 
 def clock_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
-    """A store's stream time among the clocks of its task; None if the cut does not know it.
+    """A store's clock among those of its task; None if the cut does not know it.
 
-    A store whose rows have a TTL has no clock before its first commit, but the task has.
+    It is a stream time, or the wall clock of a TTL. A store whose rows expire by stream time has no
+    clock before its first commit, but the task has.
 
     >>> clock_of_store({"name": "seen", "ttl_ms": 10}, {"task:stream_time": 7})
     7
     """
+    if entry.get("ttl_by") == "wall_clock":
+        return _of_store("wall_clock", entry, clocks)
     found = _of_store("store", entry, clocks)
     if found is None and entry.get("ttl_ms") is not None:
         return clocks.get(STREAM_TIME)

@@ -1,11 +1,21 @@
-"""The stores of a task whose rows have a TTL: how they are opened, and what a commit deletes."""
+"""The stores of a task whose rows have a TTL: how they are opened, and what a commit deletes.
+
+A row expires by the stream time of its task, or by the wall clock. Then the store sees the wall
+clock as both the time of the record and stream time (:class:`WallClockContext`), so everything else
+is the same: what hides rows, deletes them, and tells readers and standbys the time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final, cast
 
 from logstate.changelog.backend.backend import StoreBackend
-from logstate.changelog.rows.expiring_rows import EXPIRED_HEADERS, ExpiringRows, ExpiryIndex
+from logstate.changelog.rows.expiring_rows import (
+    EXPIRED_BY_WALL_CLOCK,
+    ExpiringRows,
+    ExpiryIndex,
+)
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
@@ -13,12 +23,38 @@ from logstate.changelog.stored_meta import StoredMeta, index_prefix, secondary_p
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.stores import StoreSpec
 
+#: the shortest time between two searches of an idle task
+_SEARCH_MS: Final = 1_000
+
+
+class WallClockContext:
+    """The task as it is seen by a store whose rows expire by the wall clock.
+
+    Both times are the wall clock at the moment of the read. They never go back: the largest time
+    that was read is a clock of the cut. So a machine whose clock is behind that of the last one
+    revives no row.
+    """
+
+    def __init__(self, task: TaskContext, cell: TimeCell) -> None:
+        self.topic_name = task.topic_name
+        self.store_dropper = task.store_dropper
+        self._wall_clock_ms, self._cell = task.wall_clock_ms, cell
+
+    @property
+    def stream_time(self) -> int:
+        """The wall clock."""
+        cell, now = self._cell, self._wall_clock_ms()
+        cell.time = max(cell.time, now)
+        return cell.time
+
+    timestamp = stream_time
+
 
 class Expiry:
     """The stores with a TTL.
 
-    Each has two clocks. ``store:STORE`` is the stream time of the last commit, a part of the cut;
-    the clock of its rows is taken from the rows and the changelog, for standbys.
+    Each has two clocks. ``store:STORE``, or ``wall_clock:STORE``, is the time of the last commit, a
+    part of the cut; the clock of its rows is taken from the rows and the changelog, for standbys.
     """
 
     def __init__(
@@ -33,6 +69,8 @@ class Expiry:
         self._row_clocks = row_clocks
         self._writes = writes
         self._opened: list[tuple[StoreSpec, ExpiringRows]] = []
+        #: wall clock of the last search of an idle task; None: no store expires by it
+        self._searched_ms: int | None = None
 
     def rows_of(
         self, spec: StoreSpec, prefix: bytes, backend: StoreBackend, *, is_cached: bool
@@ -46,33 +84,54 @@ class Expiry:
         rows = make(prefix, backend, index, clock, is_cached=is_cached)
         if isinstance(rows, IndexedExpiringRows):
             rows.keep(Rows(secondary_prefix(prefix), backend, is_cached=False))
-        self._context.time_cell(f"store:{spec.name}")
+        self._context.time_cell(spec.clock_name)
+        if spec.ttl_by == "wall_clock":
+            rows.expired_headers = EXPIRED_BY_WALL_CLOCK
+            self._searched_ms = 0
         self._opened.append((spec, rows))
         return rows
+
+    def context_of(self, spec: StoreSpec) -> TaskContext:
+        """Return the task as a store sees it."""
+        if spec.ttl_by == "stream_time":
+            return self._context
+        cell = self._context.time_cell(spec.clock_name)
+        return cast(TaskContext, WallClockContext(self._context, cell))
 
     def is_due(self, stream_time: int) -> bool:
         """Whether rows wait to be deleted: a task that starts commits without a record then."""
         return any(
-            rows.is_due(
-                max(self._context.time_cell(f"store:{spec.name}").time, stream_time), ttl_ms
-            )
+            rows.is_due(self._time_of(spec, stream_time), ttl_ms)
             for spec, rows in self._opened
             if (ttl_ms := spec.ttl_ms) is not None
         )
 
+    def is_due_while_idle(self, stream_time: int, now_ms: int) -> bool:
+        """Whether the wall clock lets rows wait to be deleted; looks about once a second."""
+        if self._searched_ms is None or abs(now_ms - self._searched_ms) < _SEARCH_MS:
+            return False
+        self._searched_ms = now_ms
+        return self.is_due(stream_time)
+
+    def _time_of(self, spec: StoreSpec, stream_time: int) -> int:
+        """The current time of a store's clock, which never goes back."""
+        by_wall_clock = spec.ttl_by == "wall_clock"
+        now = self._context.wall_clock_ms() if by_wall_clock else stream_time
+        return max(self._context.time_cell(spec.clock_name).time, now)
+
     def delete(self, stream_time: int) -> bool:
         """Delete rows that have expired, a limited number; True where there may be more of them.
 
-        Called before the freeze of a commit, whose clocks say at which stream time.
+        Called before the freeze of a commit, whose clocks say at which time.
         """
         has_more = False
         for spec, rows in self._opened:
             assert spec.ttl_ms is not None
-            cell, writes = self._context.time_cell(f"store:{spec.name}"), self._writes[spec.name]
-            cell.time = max(cell.time, stream_time)
+            cell, writes = self._context.time_cell(spec.clock_name), self._writes[spec.name]
+            cell.time = self._time_of(spec, stream_time)
             keys, is_limited = rows.expired_keys(cell.time, spec.ttl_ms)
             rows.remove(keys)
             for key in keys:
-                writes.add(key, (key, None, cell.time, EXPIRED_HEADERS))
+                writes.add(key, (key, None, cell.time, rows.expired_headers))
             has_more = has_more or is_limited
         return has_more

@@ -61,7 +61,8 @@ def discard_incompatible_rows(
 def _is_compatible(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
     before = msgspec.json.decode(stored)
     if before["in_memory"] and spec.in_memory:
-        return True  # none were kept
+        # No rows were kept, but the clock of a TTL, which the other one must not begin with.
+        return bool(before.get("ttl_by", "stream_time") == spec.ttl_by)
     changes = store_changes(spec.name, before, msgspec.json.decode(declared))
     if keeps_local_rows(changes):
         return True

@@ -114,7 +114,7 @@ class TaskState:
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
         kind = kind_of(spec)
-        store = build_store(spec, rows, writes, self._context)
+        store = build_store(spec, rows, writes, self.expiry.context_of(spec))
         self.stores[spec.name] = store
         self.index_builds.open(spec, rows, store)
         if kind.is_segmented:
@@ -168,7 +168,7 @@ class TaskState:
         self._advance(positions)
         self._committed_clocks = dict(changes.clocks)
         for name, cell in self._row_clocks.items():
-            cell.time = changes.clocks[f"store:{name}"]
+            cell.time = changes.clocks[self.specs[name].clock_name]
         self._publish_view()
 
     def prepare(self, changes: StateChanges, writer: str) -> None:
@@ -264,7 +264,7 @@ class TaskState:
         for name, segments in self._expiring.items():
             segments.reach(self._rows[name])
         for name, row_clock in self._row_clocks.items():
-            cell = self.cells[f"store:{name}"]
+            cell = self.cells[self.specs[name].clock_name]
             cell.time = max(cell.time, row_clock.time)
         self._show_replayed()
 

@@ -48,6 +48,10 @@ _TTL = (
     "It counts from the time of each row, that of its last write: rows that have expired by it are"
     " deleted, and what was deleted does not come back"
 )
+_TTL_BY = (
+    "It counts by the other clock from now on, for each row from the time that the row has. Local"
+    " rows are rebuilt from the changelog"
+)
 _INDEXES = (
     "Local rows stay. An index that is new or has another type is built from them in the"
     " background; until then by() and by_range() refuse it"
@@ -73,24 +77,27 @@ _RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
     "grace_ms": (Verdict.COMPATIBLE, _LIMIT),
     "capacity": (Verdict.COMPATIBLE, _LIMIT),
     "ttl_ms": (Verdict.COMPATIBLE, _TTL),
+    "ttl_by": (Verdict.COMPATIBLE, _TTL_BY),
     "indexes": (Verdict.COMPATIBLE, _INDEXES),
 }
 #: None stands for windows of the user's own, and for processors: nothing is known of these
 _OFTEN_UNKNOWN: Final = ("advance_ms", "gap_ms")
 _TIMES: Final = ("retention_ms", "history_ms")
-_LAYOUTS: Final = ("segment_interval_ms", "keep_at_retention", "layout")
+_LAYOUTS: Final = ("segment_interval_ms", "keep_at_retention", "layout", "ttl_by")
 _FIRST_LAYOUT: Final = 1
 #: rows begin with an index time and their own time; in layout 2 with their own time alone
 _LAYOUT_WITH_TIMES: Final = 3
 #: what a fingerprint without these parts says
-_UNSAID: Final = {"layout": _FIRST_LAYOUT, "ttl_ms": None, "indexes": None}
+_UNSAID: Final = {"layout": _FIRST_LAYOUT, "ttl_ms": None, "ttl_by": "stream_time", "indexes": None}
 
 
 def fingerprint(spec: StoreSpec) -> dict[str, Any]:
     """Return everything that the bytes of a store depend on."""
     kind = kind_of(spec)
     element = {} if spec.element is None else {"element": spec.element_format}
-    ttl = {} if spec.ttl_ms is None else {"ttl_ms": spec.ttl_ms}
+    ttl: dict[str, Any] = {} if spec.ttl_ms is None else {"ttl_ms": spec.ttl_ms}
+    if spec.ttl_by != "stream_time":
+        ttl["ttl_by"] = spec.ttl_by
     described = {one.name: one.describe() for one in spec.indexes}
     return {
         "kind": spec.kind,

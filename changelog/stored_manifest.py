@@ -85,6 +85,7 @@ class _Entry(msgspec.Struct, kw_only=True):
     grace_ms: Milliseconds | None = None
     capacity: Milliseconds | None = None
     ttl_ms: Milliseconds | None = None
+    ttl_by: str = "stream_time"
     indexes: dict[str, _Description] | None = None
     retain_duplicates: bool = False
     with_headers: bool = False

@@ -48,8 +48,10 @@ _MAX_TIME_MS = 2**63 - 1
 #: in the place of an index time that is not known
 NO_TIME = pack_time(0)
 
-#: of the tombstone of an expired row, whose timestamp is the stream time: standbys learn it there
+#: of the tombstone of an expired row, whose timestamp is the clock: standbys learn it there
 EXPIRED_HEADERS: Headers = [("logstate.expired", b"")]
+#: where the clock is the wall clock; a standby by stream time must not learn it
+EXPIRED_BY_WALL_CLOCK: Headers = [("logstate.expired", b"wall_clock")]
 #: entries that a commit looks at in any case, and per row that it writes
 _DELETED_MIN, _DELETED_PER_ROW = 1_000, 2
 #: how often as many again, while none of their rows has expired
@@ -143,6 +145,8 @@ class ExpiringRows(Rows):
         super().__init__(prefix, backend, is_cached=is_cached)
         self.index = index
         self._clock = clock
+        #: of the tombstones of its rows that expire
+        self.expired_headers = EXPIRED_HEADERS
         #: puts that wait for the next scan or commit: of each key the last one, as it is logged
         self.waiting: dict[bytes, LoggedFields] = {}
         #: index times of rows that a mirror has read from the backend: they need not be read again
@@ -250,7 +254,7 @@ class ExpiringRows(Rows):
         self._searched = b""  # a replay may add entries anywhere
         self._index_times.clear()
         for _, value, timestamp, headers in records:
-            if value is None and headers and list(headers) == EXPIRED_HEADERS:
+            if value is None and headers and list(headers) == self.expired_headers:
                 self._clock.time = max(self._clock.time, timestamp or 0)
 
     def loaded(

@@ -273,10 +273,11 @@ def _bound_write(
     if ttl_ms is None:
         return write
     drop = context.store_dropper(spec.name)
+    may_be_late = spec.ttl_by == "stream_time"
 
     def write_live(row_key: bytes, row: bytes | None) -> bool:
         timestamp = context.timestamp
-        if row is not None and timestamp + ttl_ms <= context.stream_time:
+        if may_be_late and row is not None and timestamp + ttl_ms <= context.stream_time:
             drop(context.stream_time - timestamp - ttl_ms)
             return False
         put_row(row_key, None if row is None else pack_time(timestamp) + row)

@@ -142,10 +142,12 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         codec = row_codec(spec, serde_topic(spec, context), row_format)
         super().__init__(codec, live_rows(spec, rows, context), index_reads(spec, rows))
         self.name = spec.name
-        self._ttl_ms = spec.ttl_ms
+        self._ttl_ms, self._ttl_by = spec.ttl_ms, spec.ttl_by
         self._rows, self._writes, self._context = rows, writes, context
         self._renews = rows if isinstance(rows, ExpiringRows) and spec.renews_on_read else None
         if self._renews is not None:
+            #: the reads of a query, which renew nothing
+            self.queried: KeyValueReads[K, V] = KeyValueReads(codec, self._reads, self._indexes)
             self.get = self._bound_renewing_get(self._renews)
         self.put = self._bound_put(rows, writes, context)
         #: what keeps the indexes, where there are any
@@ -253,6 +255,7 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         put_row: Callable[[bytes, Any], None] = rows.put
         log, name, ttl_ms = writes.add, self.name, self._ttl_ms
         drop = None if ttl_ms is None else context.store_dropper(name)
+        is_never_late = self._ttl_by == "wall_clock"
         if isinstance(rows, ExpiringRows):
             put_row = rows.waiting.__setitem__
 
@@ -271,7 +274,7 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
             fields = row_key, row, context.timestamp, None
             if ttl_ms is None or drop is None:
                 put_row(row_key, row)
-            elif row is None or context.timestamp + ttl_ms > context.stream_time:
+            elif row is None or is_never_late or context.timestamp + ttl_ms > context.stream_time:
                 put_row(row_key, fields)
             else:
                 drop(context.stream_time - context.timestamp - ttl_ms)

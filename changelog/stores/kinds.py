@@ -84,9 +84,10 @@ def reader_maker(spec: StoreSpec, application_id: str) -> MakeReader:
     if reader is None:
         return lambda _rows, _clocks: NoReads()
     topic = spec.source_topic or changelog_topic(application_id, spec.name)
-    codec, clock = row_codec(spec, topic, kind.row_format(spec)), f"store:{spec.name}"
+    codec, clock = row_codec(spec, topic, kind.row_format(spec)), spec.clock_name
     # The cut knows the stream time of the task before a store with a TTL has a clock.
-    names = (clock,) if spec.ttl_ms is None else (clock, STREAM_TIME)
+    by_stream_time = spec.ttl_ms is not None and spec.ttl_by == "stream_time"
+    names = (clock, STREAM_TIME) if by_stream_time else (clock,)
 
     def make(rows: ReadableRows, clocks: Mapping[str, int]) -> Any:
         return reader(spec, codec, rows, TimeCell(max(clocks.get(name, -1) for name in names)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -32,6 +32,9 @@ from logstate.contracts.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+#: the clocks of a TTL
+TtlClock: TypeAlias = Literal["stream_time", "wall_clock"]
 
 #: argument of ``put_all``: pairs, or a mapping; a value of None deletes
 Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
@@ -64,6 +67,8 @@ class StoreSpec:
     element: Serde[Any] | None = None
     capacity: int | None = None  # the most keys of an LRU store, the most elements of a key
     ttl_ms: int | None = None  # key-value stores: a row expires so long after its time
+    #: with a TTL: the clock by which rows expire; by the wall clock, which also is their time
+    ttl_by: TtlClock = "stream_time"
     renews_on_read: bool = False  # with a TTL: a get gives the row the time of its record
     indexes: tuple[IndexSpec, ...] = ()  # key-value stores: rows are found by parts of values
     with_headers: bool = False  # rows keep record headers (KIP-1271)
@@ -93,6 +98,11 @@ class StoreSpec:
         found = "; ".join(problems)
         if found:
             raise TopologyError(found, declared_at=self.declared_at)
+
+    @property
+    def clock_name(self) -> str:
+        """The name of its clock in a cut. A TTL by the other clock has another one."""
+        return f"{'wall_clock' if self.ttl_by == 'wall_clock' else 'store'}:{self.name}"
 
     @cached_property  # generating the schema of a type is slow, and every start of a task needs it
     def key_format(self) -> Mapping[str, Any]:

@@ -212,6 +212,8 @@ class TaskProgress:
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
         """Run due punctuations of one kind, or the one of that name; return how many ran.
 
+        Those by the wall clock run while the task is idle, too: then its expired rows are searched.
+
         Raises ProcessingError; a schedule that must be retried later blocks the task.
         """
         self.check_misuse()
@@ -229,6 +231,7 @@ class TaskProgress:
             self.blocked_until_ms = later.at_ms
             return 1
         self.punctuated_total += count
-        if count:
+        is_due = kind == "wall_clock" and self.state.expiry.is_due_while_idle(self.stream_time, now)
+        if count or is_due:
             self.has_uncommitted_input = True  # its writes must not wait for a record
         return count

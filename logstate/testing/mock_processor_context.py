@@ -73,6 +73,7 @@ class _StoreContext:
         self.thread = get_ident()
         self.misuse: WrongThreadError | None = None
         self.stream_time = -1
+        self.wall_clock_ms: Callable[[], int] = lambda: 0
         self._cells: dict[str, TimeCell] = {}
 
     def is_running_here(self) -> bool:
@@ -166,6 +167,7 @@ class MockProcessorContext:
         self._of_stores = _StoreContext(application_id, task_id)
         context: Any = self._of_stores
         self._application_context = TestContext(application_id, state_dir, application_config)
+        self._of_stores.wall_clock_ms = self.current_system_time_ms
         specs = _declared(stores)
         self._state = TaskState(specs, context, publishes_views=False)
         context.store = self._state.stores.__getitem__

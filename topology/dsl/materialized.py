@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias, TypeGuard
 
 from logstate.contracts.serde import Serde
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec, TtlClock
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_error, declaration_site
 from logstate.topology.declaring.indexes import Indexes, index_specs, refuse_indexes
@@ -79,6 +79,8 @@ class Materialized:
             no read finds it from then on, and a tombstone is written to the changelog. An update
             gives the row a new time; one that has expired already is dropped and counted. The
             removal is not sent downstream, as with a capacity.
+        ttl_by: ``"wall_clock"`` is refused: rows of a table have their own times. Stores of
+            processors have it.
         indexes: secondary indexes of a plain table: functions of a value by the names of the
             indexes, or :func:`index`. ``store.by("city", "Oslo")`` and ``by_range`` read rows by
             what the functions return. They are local: there is no topic for them.
@@ -106,6 +108,7 @@ class Materialized:
     deletes: bool = False
     ttl: timedelta | None = None
     indexes: Indexes | None = None
+    ttl_by: TtlClock = "stream_time"
 
     def __post_init__(self) -> None:
         check_name(self.name, "a store")
@@ -116,6 +119,13 @@ class Materialized:
         if self.headers is not None:
             check_flags(whose, headers=self.headers)
         check_count(self.capacity, f"the capacity of {whose}")
+        if self.ttl_by != "stream_time":
+            raise declaration_error(
+                f"Store {self.name!r} has ttl_by={self.ttl_by!r}, but the rows of a table have"
+                " their own times, from which the ttl counts by stream time. Leave out ttl_by=, or"
+                " keep the rows in a key_value_store() of a processor, which can expire by the"
+                " wall clock."
+            )
         if self.capacity is not None and self.in_memory is False:
             raise declaration_error(
                 f"Store {self.name!r} has a capacity and in_memory=False: an LRU store is in memory"

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from logstate.contracts.serde import Serde
+from logstate.contracts.stores import TtlClock
 from logstate.contracts.typed_stores import (
     CounterStore,
     ListStore,
@@ -24,7 +25,7 @@ from logstate.serdes.ordered_serde import ordered_of
 from logstate.topology.declaring.argument_checks import check_count
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.serde_arguments import required_serde
-from logstate.topology.processor.processor_stores import declared_store, ttl_ms
+from logstate.topology.processor.processor_stores import declared_store, ttl_options
 
 K = TypeVar("K")
 M = TypeVar("M")
@@ -100,6 +101,7 @@ def map_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    ttl_by: TtlClock = "stream_time",
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[MapStore[K, M, V]]:
     """A store of maps: per key, a value per map key.
@@ -127,6 +129,7 @@ def map_store(
             removes the smallest, which may be the new one.
         ttl: a map key expires so long after the time of the record that was processed when it was
             put, see :func:`key_value_store`. Not together with ``max_size``.
+        ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
 
     Source: of this library; as Flink's ``MapState``, with one row per element.
     """
@@ -134,7 +137,7 @@ def map_store(
     return _of_elements(
         name, "map", key, value, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl=ttl,
+        ttl=ttl, ttl_by=ttl_by,
     )  # fmt: skip
 
 
@@ -147,6 +150,7 @@ def set_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    ttl_by: TtlClock = "stream_time",
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[SetStore[K, V]]:
     """A store of sets: per key, values without duplicates.
@@ -173,6 +177,7 @@ def set_store(
         max_size: the most values of a key, which keeps the greatest, as :func:`map_store` does.
         ttl: a value expires so long after the time of the record that was processed when it was
             last added, as in :func:`map_store`: ``add`` of a value that is there renews it.
+        ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
 
     Source: of this library; as Flink's ``MapState`` with its keys alone.
     """
@@ -180,7 +185,7 @@ def set_store(
     return _of_elements(
         name, "set", key, element, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl=ttl,
+        ttl=ttl, ttl_by=ttl_by,
     )  # fmt: skip
 
 
@@ -191,6 +196,7 @@ def counter_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    ttl_by: TtlClock = "stream_time",
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[CounterStore[K]]:
     """A store of a whole number per key, to which processors add.
@@ -219,6 +225,7 @@ def counter_store(
         in_memory: keep rows in memory instead of RocksDB; the changelog stays.
         logged: whether the store has a changelog.
         ttl: a counter expires so long after it was last added to, see :func:`key_value_store`.
+        ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
         changelog_config: configuration of the changelog topic.
 
     Returns:
@@ -229,7 +236,7 @@ def counter_store(
     return declared_store(
         name, "counter", key, int,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl_ms=ttl_ms(name, ttl),
+        **ttl_options(name, ttl, ttl_by),
     )  # fmt: skip
 
 
@@ -262,6 +269,7 @@ def _of_elements(
     max_size: int | None,
     *,
     ttl: timedelta | None = None,
+    ttl_by: TtlClock = "stream_time",
     **options: Any,
 ) -> StoreDeclaration[Any]:
     check_count(max_size, f"max_size of store {name!r}")
@@ -272,5 +280,5 @@ def _of_elements(
         )
     return declared_store(
         name, kind, key, value,
-        element=element, capacity=max_size, ttl_ms=ttl_ms(name, ttl), **options,
+        element=element, capacity=max_size, **ttl_options(name, ttl, ttl_by), **options,
     )  # fmt: skip

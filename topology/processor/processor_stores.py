@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from logstate.contracts.serde import Serde
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import StoreSpec, TtlClock, ValueAndTimestamp
 from logstate.contracts.typed_stores import (
     KeyValueStore,
     SessionStore,
@@ -40,6 +40,7 @@ def key_value_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    ttl_by: TtlClock = "stream_time",
     renew_on_read: bool = False,
     indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
@@ -71,6 +72,9 @@ def key_value_store(
         ttl: a row expires so long after the time of the record that was processed when it was put,
             by the stream time of its task. No read finds it from then on, and a tombstone is
             written to the changelog. A put that has expired already is dropped and counted.
+        ttl_by: with a ttl: ``"wall_clock"`` counts it from the wall clock at the put, by the wall
+            clock of the instance, also while there are no records. The clock of a store never goes
+            back. No put has expired already, whatever the time of its record.
         renew_on_read: with a ttl: ``get`` of a processor gives the row that it finds the time of
             the current record, if that is later. It is a write: the row is logged again, once per
             key and commit. Scans, reads by an index and queries renew nothing.
@@ -84,7 +88,7 @@ def key_value_store(
 
     Raises:
         TopologyError: the name cannot be part of a topic's name, a type has no serde, or
-            ``renew_on_read`` is given without a ttl.
+            ``renew_on_read`` or another ``ttl_by`` is given without a ttl.
 
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
@@ -97,7 +101,7 @@ def key_value_store(
     return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl_ms=ttl_ms(name, ttl), renews_on_read=renew_on_read, indexes=indexes,
+        renews_on_read=renew_on_read, indexes=indexes, **ttl_options(name, ttl, ttl_by),
     )  # fmt: skip
 
 
@@ -151,6 +155,7 @@ def timestamped_key_value_store(
     in_memory: bool = False,
     logged: bool = True,
     ttl: timedelta | None = None,
+    ttl_by: TtlClock = "stream_time",
     indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
@@ -175,10 +180,18 @@ def timestamped_key_value_store(
     without it, so that it reads like any topic. With a ``ttl`` rows expire by their timestamps.
 
     Args: as for :func:`key_value_store`, and
+        ttl_by: ``"wall_clock"`` is refused: rows expire by their own timestamps.
         headers: rows keep the record headers they are put with (KIP-1271).
 
     Source: Kafka Streams' ``Stores.timestampedKeyValueStoreBuilder`` (KIP-258); headers: KIP-1271.
     """
+    if ttl_by != "stream_time":
+        ttl_options(name, ttl, ttl_by)
+        raise declaration_error(
+            f"Store {name!r} has ttl_by={ttl_by!r}, but its rows have their own timestamps, from"
+            " which the ttl counts by stream time. Leave out ttl_by=, or use key_value_store(),"
+            " whose rows have the time at which they are put."
+        )
     return declared_store(
         name, "timestamped_key_value", key, value,
         in_memory=in_memory, is_logged=logged, with_headers=headers,
@@ -396,6 +409,21 @@ def versioned_store(
         segment_interval_ms=_optional_ms(segment_interval),
         is_logged=logged, changelog_config=changelog_config,
     )  # fmt: skip
+
+
+def ttl_options(store: str, ttl: timedelta | None, ttl_by: str) -> dict[str, Any]:
+    """Return the fields of the specification of a store for its TTL, and for the clock of that."""
+    if ttl_by not in get_args(TtlClock):
+        raise declaration_error(
+            f"ttl_by of store {store!r} is a clock, found {ttl_by!r}. Give"
+            f" {' or '.join(map(repr, get_args(TtlClock)))}."
+        )
+    if ttl is None and ttl_by != "stream_time":
+        raise declaration_error(
+            f"Store {store!r} has ttl_by={ttl_by!r} and no ttl: its rows do not expire. Give a"
+            " ttl=, or leave out ttl_by=."
+        )
+    return {"ttl_ms": ttl_ms(store, ttl), "ttl_by": ttl_by}
 
 
 def ttl_ms(store: str, ttl: timedelta | None) -> int | None:

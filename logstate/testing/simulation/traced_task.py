@@ -64,6 +64,8 @@ class Segment(NamedTuple):
     attempt: int
     #: wall clock when its task was made, from which schedules count
     began_ms: int
+    #: wall clock when it was taken out, by which rows with a TTL may expire
+    ended_ms: int
 
 
 @dataclass
@@ -162,9 +164,10 @@ class TracedTask(Task):
         super().tick(idle)
 
     def freeze(self) -> TaskCommit:
+        ended_ms = self.wall_clock_ms()
         commit = super().freeze()
         attempt, commits = next(self.history.attempts), self.history.count_commits()
-        segment = Segment(self.steps, commit.offsets, commits, attempt, self.began_ms)
+        segment = Segment(self.steps, commit.offsets, commits, attempt, self.began_ms, ended_ms)
         self.history.segments[self.task_id].append(segment)
         self.steps = []
         clocks = {**commit.changes.clocks, _ATTEMPT: attempt}

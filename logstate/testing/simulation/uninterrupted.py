@@ -66,7 +66,7 @@ def uninterrupted(
     outputs: list[ProducedRecord] = []
     for segment in segments:
         for step in segment.steps:
-            clock.advance(max(0, step.time_ms - clock.wall_clock_ms()))
+            _set(clock, step.time_ms)
             if step.idle is not None:
                 task.tick(step.idle)
             elif step.partition is None:
@@ -75,6 +75,7 @@ def uninterrupted(
                 _feed(task, waiting, step.partition, step.offset + 1)
         for tp, end in segment.offsets.items():
             _feed(task, waiting, tp, end)
+        _set(clock, segment.ended_ms)
         commit = task.freeze()
         outputs += map(ProducedRecord._make, commit.outputs)
         task.committed(commit, {})
@@ -84,6 +85,12 @@ def uninterrupted(
     task.close()
     steps = [step for segment in history.segments[task_id] for step in segment.steps]
     return Uninterrupted(outputs, rows, steps)
+
+
+def _set(clock: ManualClock, time_ms: int) -> None:
+    """Let a clock show a time, which is an earlier one where it was set back."""
+    clock.advance(max(0, time_ms - clock.wall_clock_ms()))
+    clock.jump_wall_clock(time_ms)
 
 
 def stored_rows(schedule: SimulatedApplication, task_id: TaskId) -> Rows:

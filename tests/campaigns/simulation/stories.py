@@ -45,6 +45,7 @@ from tests.campaigns.simulation.stale_copies import StaleCopies
 from tests.campaigns.simulation.standbys import Standbys
 from tests.campaigns.simulation.timers import Timers
 from tests.campaigns.simulation.unanswered import Unanswered
+from tests.campaigns.simulation.wall_clock_expiry import WallClockExpiry
 
 #: of everything, as a seed draws it: the kind of which the most are run
 DRAWN = "drawn"
@@ -98,4 +99,5 @@ STORIES = {
     "standbys": Story(Standbys.of),
     "timers": Story(Timers.of),
     "unanswered": Story(Unanswered.of),
+    "wall_clock_expiry": Story(WallClockExpiry.of),
 }

@@ -142,6 +142,20 @@ STORES = (
         "compatible",
     ),
     Change(
+        "a TTL counts by the other clock",
+        t.remembered(ttl_by="stream_time"),
+        t.remembered(ttl_by="wall_clock"),
+        "compatible",
+        answer=lambda app: app.store("counts").get("a"),
+    ),
+    Change(
+        "a TTL counts by the other clock",
+        t.remembered(ttl_by="wall_clock"),
+        t.remembered(ttl_by="stream_time"),
+        "compatible",
+        answer=lambda app: app.store("counts").get("a"),
+    ),
+    Change(
         "an index is added",
         t.counted(),
         t.counted(indexes={"count": index(lambda count: count, int)}),

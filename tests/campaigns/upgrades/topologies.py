@@ -13,14 +13,17 @@ from logstate import (
     HoppingWindows,
     JoinWindows,
     Materialized,
+    Processor,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
     TumblingWindows,
+    counter_store,
     json_of,
     until_time_limit,
     upgradable,
 )
+from logstate.contracts.records import Record
 from logstate.serdes import avro
 from logstate.topology import KStream
 from logstate.topology.plan.plan import Topology
@@ -134,6 +137,23 @@ def counted(name: str = "counts", topic: str = INPUT, **options: Any) -> Declare
     def declare(builder: StreamsBuilder) -> None:
         store = Materialized(name, **options)
         records(builder, topic).group_by_key().count(store=store)
+
+    return declare
+
+
+class Add(Processor[str, str, None, None]):
+    """Counts per key in a store of its own."""
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.store("counts").add(record.key)
+
+
+def remembered(**options: Any) -> Declare:
+    """Count per key in the store of a processor, which expires a hundred years after the write."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        store = counter_store("counts", str, ttl=36_525 * DAY, **options)
+        records(builder).process(Add, stores=store)
 
     return declare
 

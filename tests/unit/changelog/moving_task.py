@@ -270,7 +270,7 @@ class MovingTask:
         if self._reader is None or state is None or not place.is_shown:
             return None
         reader = self._reader(state.view.rows["store"], state.view.clocks)
-        return self.kind.answers(reader, self._cut.get("store:store", 0))
+        return self.kind.answers(reader, self._cut.get(self.kind.spec.clock_name, 0))
 
     def is_current(self, place: Place) -> bool:
         """Whether a standby has all that is committed, and has learnt the clock from it.
@@ -282,7 +282,8 @@ class MovingTask:
             return False
         if self.kind.spec.ttl_ms is not None:
             return True  # the log has no row that its clock does not hide as the owner's does
-        return state.view.clocks.get("store:store", -1) == self._cut.get("store:store", -1)
+        clock = self.kind.spec.clock_name
+        return state.view.clocks.get(clock, -1) == self._cut.get(clock, -1)
 
     def rows(self) -> Any:
         """The rows as they lie; everything has to be committed."""

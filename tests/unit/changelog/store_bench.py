@@ -38,6 +38,7 @@ class BenchContext:
         #: stream time is one of them, as in a cut
         self.cells: dict[str, TimeCell] = {STREAM_TIME: TimeCell()}
         self.dropped: Counter[str] = Counter()
+        self.set_wall_clock_ms: int | None = None
 
     @property
     def stream_time(self) -> int:
@@ -49,7 +50,8 @@ class BenchContext:
         cell.time = max(cell.time, time)
 
     def wall_clock_ms(self) -> int:
-        return 0
+        """As late as the records are, unless a test sets it: stores by both clocks do the same."""
+        return self.stream_time if self.set_wall_clock_ms is None else self.set_wall_clock_ms
 
     def time_cell(self, name: str) -> TimeCell:
         return self.cells.setdefault(name, TimeCell())

@@ -271,6 +271,8 @@ def _of_keys() -> Iterator[KindUnderTest]:
         name="key-value with a TTL in memory",
         spec=replace(expiring.spec, in_memory=True),
     )
+    by_wall_clock = replace(expiring.spec, ttl_by="wall_clock")
+    yield replace(expiring, name="key-value with a TTL by the wall clock", spec=by_wall_clock)
     rows = replace(rows, process=_put_row_at, rows=without_index_times)
     for is_with_headers in (False, True):
         options = {"with_headers": is_with_headers, "ttl_ms": RETENTION_MS}

@@ -7,16 +7,18 @@ from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.stores import key_value
+from logstate.task.task_progress import TaskProgress
 from tests.campaigns.simulation.expiry import Expiry as Schedules
 from tests.campaigns.simulation.expiry import IndexedExpiry
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
+from tests.campaigns.simulation.wall_clock_expiry import WallClockExpiry
 
 
 @scenario_bug(Schedules.of)
 def rows_that_expired_stay_in_the_log(patch: Patch) -> None:
     """A row that has expired is deleted without a tombstone, and a restore brings it back."""
-    old = "writes.add(key, (key, None, cell.time, EXPIRED_HEADERS))"
+    old = "writes.add(key, (key, None, cell.time, rows.expired_headers))"
     edit(patch, Expiry, "delete", old, "pass")
 
 
@@ -86,3 +88,17 @@ def a_read_renews_a_row_without_the_log(patch: Patch) -> None:
 def a_late_read_shortens_the_life_of_a_row(patch: Patch) -> None:
     """A read by a late record gives the row that record's time, which is earlier."""
     edit(patch, ExpiringRows, "renewed", ">= timestamp", "== timestamp")
+
+
+@scenario_bug(WallClockExpiry.of)
+def the_wall_clock_of_a_store_is_not_in_the_cut(patch: Patch) -> None:
+    """After a restart on a machine whose clock is behind, a row that had expired is found again."""
+    old = "cell = self._context.time_cell(spec.clock_name)"
+    edit(patch, Expiry, "context_of", old, "cell = TimeCell()")
+
+
+@scenario_bug(WallClockExpiry.of)
+def an_idle_task_keeps_rows_that_expire_by_the_wall_clock(patch: Patch) -> None:
+    """Rows that expire by the wall clock wait for the next record to be deleted."""
+    old = "self.state.expiry.is_due_while_idle(self.stream_time, now)"
+    edit(patch, TaskProgress, "punctuate", old, "False")

@@ -49,7 +49,7 @@ def the_clock_of_versioned_rows_is_not_stored(patch: Patch) -> None:
 @scenario_bug(Histories.of)
 def the_clock_of_versioned_rows_is_that_of_now(patch: Patch) -> None:
     """Rows of a commit get the clock of what was processed while it was under way."""
-    old = 'changes.clocks[f"store:{name}"]'
+    old = "changes.clocks[self.specs[name].clock_name]"
     edit(patch, TaskState, "committed", old, 'self.cells[f"store:{name}"].time')
 
 

@@ -315,6 +315,8 @@ class Bout:
         self.committed = self.model.state()
 
     def record(self, one: Input) -> None:
+        if self.kind.spec.ttl_by == "wall_clock":  # which is as late as the records are
+            one = one._replace(time=max(one.time, self.model.clock))
         if self.play.process(self.model, one) is not False:
             context = self.bench.context
             context.timestamp, context.offset = one.time, context.offset + 1

@@ -242,6 +242,7 @@ def test_a_read_renews_a_row_for_good_and_a_late_read_does_not_shorten_its_life(
         assert dict(driver.store("read").all()) == {"a": 7, "b": 8}
         driver.pipe("in", "c", 0, timestamp=2 * ttl - 2)
         assert dict(driver.store("read").all()) == {"a": 7, "b": 8}  # a query renews nothing
+        assert driver.store("read").get("a") == 7
         driver.pipe("in", "c", 0, timestamp=2 * ttl - 1)
         assert dict(driver.store("read").all()) == {"b": 8}
         driver.pipe("in", "a", 0, timestamp=2 * ttl - 1)

@@ -1,0 +1,191 @@
+"""Stores whose rows expire by the wall clock, under the faults of any schedule, jumps included.
+
+When a record was processed depends on timing, and with it which rows it found. The tasks note the
+wall clock of each record and of each commit. From these times a model without commits, changelogs
+and indexes computes what each record must have found, and which rows are left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache, partial
+from typing import cast
+
+from logstate.contracts.records import Record, TaskId, TopicPartition
+from logstate.testing.simulation.simulated_application import Simulated, SimulatedApplication
+from logstate.testing.simulation.swarm import Swarm
+from logstate.testing.simulation.traced_task import History, Segment, TracedTask
+from logstate.testing.simulation.uninterrupted import committed_entries, stored_rows
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topology import (
+    Processor,
+    StreamsBuilder,
+    Topology,
+    counter_store,
+    key_value_store,
+    map_store,
+    set_store,
+)
+from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation.oracles import same
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.swarm import draw
+
+_TTL_MS = {"last": 40, "used": 40, "numbers": 80, "values": 40, "places": 20}
+_TTL = {name: timedelta(milliseconds=ttl_ms) for name, ttl_ms in _TTL_MS.items()}
+
+
+class Find(Processor[str, str, str, str]):
+    """Keeps the last order of a key and more about it, and forwards what it found of them."""
+
+    def process(self, record: Record[str, str]) -> None:
+        store, key, value = self.context.store, record.key, record.value
+        found = [
+            store("last").get(key),
+            store("used").get(key) or store("used").put_if_absent(key, value),
+            store("numbers").add(key),
+            store("values").add(key, value[-1:]),
+            len([*store("values").values(key)]),
+            [*store("places").items(key)],
+        ]
+        store("last").put(key, None if value.endswith("3") else value)
+        store("places").put(key, int(value[-1:]), value)
+        self.context.forward(record.with_value(repr(found)))
+
+
+@cache
+def topology(*, in_memory: bool) -> Topology:
+    """One processor with a store of each kind."""
+    builder = StreamsBuilder(in_memory_stores=in_memory)
+
+    def options(name: str) -> dict[str, object]:
+        return {"ttl": _TTL[name], "ttl_by": "wall_clock", "in_memory": in_memory}
+
+    stores = (
+        key_value_store("last", str, str, **options("last")),  # type: ignore[arg-type]
+        key_value_store("used", str, str, renew_on_read=True, **options("used")),  # type: ignore[arg-type]
+        counter_store("numbers", str, **options("numbers")),  # type: ignore[arg-type]
+        set_store("values", str, str, **options("values")),  # type: ignore[arg-type]
+        map_store("places", str, int, str, **options("places")),  # type: ignore[arg-type]
+    )
+    orders = builder.stream(flow.ORDERS, key=str, value=str)
+    orders.process(Find, stores=stores, key=str, value=str, name="find").to("enriched")
+    return builder.build()
+
+
+class Model:
+    """What the stores of a task hold, as its documentation says: values with their times."""
+
+    def __init__(self) -> None:
+        self.now = -1
+        self._rows: dict[tuple[str, ...], tuple[object, int]] = {}
+
+    def see(self, wall_clock_ms: int) -> None:
+        """The clock of the stores never goes back."""
+        self.now = max(self.now, wall_clock_ms)
+
+    def process(self, key: str, value: str) -> str:
+        """Return what the processor forwards for an order."""
+        used = self._get("used", key)
+        self._put(used or value, "used", key)
+        number = int(cast(int, self._get("numbers", key) or 0)) + 1
+        self._put(number, "numbers", key)
+        is_new = self._get("values", key, value[-1:]) is None
+        self._put(value, "values", key, value[-1:])
+        values = len([*self._live("values", key)])
+        places = [(int(place), found) for place, found in sorted(self._live("places", key))]
+        found = [self._get("last", key), used, number, is_new, values, places]
+        self._put(None if value.endswith("3") else value, "last", key)
+        self._put(value, "places", key, value[-1:])
+        return repr(found)
+
+    def live(self) -> Mapping[str, int]:
+        """The number of rows of each store that have not expired."""
+        return {store: len([*self._live(store)]) for store in _TTL_MS}
+
+    def _live(self, store: str, *key: str) -> Iterator[tuple[str, object]]:
+        size = 1 + len(key)
+        for path, (value, _) in self._rows.items():
+            if path[:size] == (store, *key) and self._get(*path) is not None:
+                yield path[-1], value
+
+    def _get(self, store: str, *key: str) -> object:
+        value, time = self._rows.get((store, *key), (None, 0))
+        return None if time + _TTL_MS[store] <= self.now else value
+
+    def _put(self, value: object, *path: str) -> None:
+        self._rows[path] = value, self.now
+
+
+class WallClockExpiry(Schedule):
+    """A schedule of this flow; exactly-once, because then each result is there once."""
+
+    @classmethod
+    def of(cls, seed: int) -> WallClockExpiry:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="wall_clock", guarantee="exactly_once"))
+
+    def __init__(self, swarm: Swarm) -> None:
+        self.simulated = Simulated(topology(in_memory=swarm.in_memory), flow.APPLICATION, 2)
+        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=36, prices=0)
+        super().__init__(swarm, inputs=orders)
+        offsets = self.cluster.group(self.application_id).offsets
+        self.history = History(lambda: len(offsets.history))
+        for slot in self.slots:
+            slot.task_class = partial(TracedTask, self.history)
+        self._jumps = any(fault.kind == "clock_jump" for fault in swarm.faults)
+        self.judge = self._judge
+
+    def _topology(self) -> Topology:
+        return self.simulated.topology
+
+    def plan(self) -> BoundPlan:
+        """Bound to the topics of this cluster."""
+        return SimulatedApplication.plan(cast(SimulatedApplication, self))
+
+    def _is_done(self) -> bool:
+        """Idle tasks delete what expires, unless a clock was ahead of the right one for long."""
+        return super()._is_done() and (self._jumps or not any(self._rows_left()))
+
+    def _rows_left(self) -> Iterator[int]:
+        for task_id in self.plan().task_ids():
+            yield from map(len, self._stored(task_id).values())
+
+    def _stored(self, task_id: TaskId) -> Mapping[str, Mapping[bytes, bytes]]:
+        return stored_rows(cast(SimulatedApplication, self), task_id)
+
+    def _judge(self) -> None:
+        commits = self.cluster.group(self.application_id).offsets.history
+        for task_id in self.plan().task_ids():
+            wanted, live = self._wanted(task_id, self.history.committed(task_id, commits))
+            found = defaultdict(list)
+            for entry in committed_entries(
+                cast(SimulatedApplication, self), TopicPartition("enriched", task_id.partition)
+            ):
+                assert entry.record is not None
+                key, value = entry.record.key() or b"", entry.record.value() or b""
+                found[key.decode()].append(value.decode())
+                self.counters["compared_results"] += 1
+            same(f"results of {task_id}", dict(found), dict(wanted))
+            rows = {store: len(rows) for store, rows in self._stored(task_id).items()}
+            same(f"rows of {task_id}", rows, live)
+
+    def _wanted(
+        self, task_id: TaskId, segments: Sequence[Segment]
+    ) -> tuple[Mapping[str, list[str]], Mapping[str, int]]:
+        model, wanted = Model(), defaultdict(list)
+        (orders,) = self.plan().input_partitions(task_id)
+        entries = committed_entries(cast(SimulatedApplication, self), orders)
+        records = {entry.offset: entry.record for entry in entries}
+        for segment in segments:
+            for step in segment.steps:
+                record = records[step.offset]
+                assert record is not None
+                model.see(step.time_ms)
+                key, value = (record.key() or b"").decode(), (record.value() or b"").decode()
+                wanted[key].append(model.process(key, value))
+            model.see(segment.ended_ms)
+        return wanted, model.live()
