@@ -8,14 +8,9 @@ it sends the result of that number, before the commit.
 
 from __future__ import annotations
 
-import argparse
-import os
-import signal
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from logstate.app.application import Application
 from logstate.contracts.records import Change
 from logstate.topology import (
     Materialized,
@@ -25,6 +20,7 @@ from logstate.topology import (
     early,
 )
 from logstate.topology.plan.plan import Topology
+from tests.broker.killed_app import kills_at, run
 
 SIZE_MS = 10
 SESSIONS = SessionWindows(gap=timedelta(milliseconds=4), grace=timedelta(seconds=10))
@@ -33,12 +29,10 @@ WINDOWS = TumblingWindows(size=timedelta(milliseconds=SIZE_MS), grace=timedelta(
 
 def topology(prefix: str, kill_after: int = 0) -> Topology:
     """The topology; every topic carries the prefix of one test."""
-    builder, left = StreamsBuilder(), [kill_after]
+    builder, count = StreamsBuilder(), kills_at(kill_after)
 
     def sent(key: Any, _: object) -> str:
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        count()
         return key if isinstance(key, str) else f"{key.key}@{key.start_ms}-{key.end_ms}"
 
     def text_of(change: Change[int]) -> str:
@@ -65,22 +59,5 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
     return builder.build()
 
 
-def application(bootstrap: str, prefix: str, state_dir: Path, kill_after: int = 0) -> Application:
-    """An instance with its own state directory; a restart takes over its partitions at once."""
-    return Application(
-        topology(prefix, kill_after),
-        application_id=prefix,
-        bootstrap=bootstrap,
-        state_dir=state_dir,
-        commit_interval=timedelta(milliseconds=30),
-        static_membership=True,
-    )
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bootstrap")
-    parser.add_argument("prefix")
-    parser.add_argument("state_dir", type=Path)
-    parser.add_argument("kill_after", type=int)
-    application(**vars(parser.parse_args())).run()
+    run(topology)

@@ -8,16 +8,12 @@ result of that number, before the commit.
 
 from __future__ import annotations
 
-import argparse
-import os
-import signal
 from datetime import timedelta
-from pathlib import Path
 
-from logstate.app.application import Application
 from logstate.contracts.late_record import LateRecord
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
+from tests.broker.killed_app import kills_at, run
 
 WITHIN = timedelta(0), timedelta(milliseconds=10)
 GRACE = timedelta(milliseconds=5)
@@ -27,7 +23,7 @@ class Made:
     """Counts results."""
 
     def __init__(self, kill_after: int) -> None:
-        self._left = kill_after
+        self._count = kills_at(kill_after)
 
     def pair(self, order: str, payment: str | None) -> str:
         self._count()
@@ -40,11 +36,6 @@ class Made:
     def late(self, late: LateRecord[str, str]) -> str:
         self._count()
         return f"late {late.value}"
-
-    def _count(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def topology(prefix: str, kill_after: int = 0) -> Topology:
@@ -79,22 +70,5 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
     return builder.build()
 
 
-def application(bootstrap: str, prefix: str, state_dir: Path, kill_after: int = 0) -> Application:
-    """An instance with its own state directory; a restart takes over its partitions at once."""
-    return Application(
-        topology(prefix, kill_after),
-        application_id=prefix,
-        bootstrap=bootstrap,
-        state_dir=state_dir,
-        commit_interval=timedelta(milliseconds=50),
-        static_membership=True,
-    )
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bootstrap")
-    parser.add_argument("prefix")
-    parser.add_argument("state_dir", type=Path)
-    parser.add_argument("kill_after", type=int)
-    application(**vars(parser.parse_args())).run()
+    run(topology)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from tests.broker.delta_app import SIZE_MS, application
+from tests.broker.delta_app import SIZE_MS, topology
+from tests.broker.killed_app import application
 from tests.broker.raw_topic import create_topic
 from tests.campaigns.toolkit.process import start_module
 from tests.patience import PATIENCE_S, until
@@ -97,7 +98,7 @@ def test_deltas_add_up_although_processes_are_killed(
         process = start_module("tests.broker.delta_app", bootstrap, prefix, tmp_path, kill_after)
         assert process.wait(PATIENCE_S) == -signal.SIGKILL
     clicks.send(len(KILLS))
-    with application(bootstrap, prefix, tmp_path):
+    with application(topology, bootstrap, prefix, tmp_path):
         until(clicks.add_up, lambda: f"{clicks.sums} instead of {clicks.wanted}")
         clicks.send(ROUNDS)
         until(clicks.add_up, lambda: f"{clicks.sums} instead of {clicks.wanted}")

@@ -1,5 +1,5 @@
-"""Windows close on idle topics on the real broker, and late records come once each, although the
-process is killed.
+"""Windows close on idle topics on the real broker, and late records and panes come once each,
+although the process is killed.
 """
 
 from __future__ import annotations
@@ -12,90 +12,98 @@ import pytest
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from tests.broker.idle_app import application
+from tests.broker import panes_app
+from tests.broker.killed_app import application
 from tests.broker.raw_topic import create_topic
+from tests.campaigns.idle_kills.story import MODES, Run
 from tests.campaigns.toolkit.process import start_module
 from tests.patience import PATIENCE_S, until
 
 USERS = [f"user-{number}" for number in range(12)]
 PAGES = [f"page-{number}" for number in range(3)]
-FINALS = sorted(f"{key}@0" for key in USERS + PAGES)
-#: each late click misses the window of its user and that of its page
-LATE = sorted(
-    f"{store} page-{number % 3}" for store in ("per-user", "per-page") for number in range(12)
-)
+
+
+@pytest.mark.parametrize("kind", ["tick", "late"])
+def test_windows_close_and_late_records_come_once(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path, kind: str
+) -> None:
+    run = Run(bootstrap, unique("idle"), tmp_path, MODES["alone"])
+    try:
+        found = run.kill_in([(kind, "emit")], lambda _: None)
+    finally:
+        run.close()
+    assert found.wrong == []
+    assert found.kills == {f"{kind}: emit": 1}
 
 
 class Clicks:
-    """A click of each user, all in one window, and the results."""
+    """A click of each user, all in one window, and the panes."""
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
-        self._prefix = prefix
-        for topic, partitions in (("clicks", 2), ("finals", 1), ("late", 1)):
-            create_topic(bootstrap, f"{prefix}-{topic}", partitions=partitions)
+        self._topic, output = f"{prefix}-clicks", f"{prefix}-panes"
+        create_topic(bootstrap, self._topic, partitions=2)
+        create_topic(bootstrap, output, partitions=1)
         self.cluster = KafkaCluster(bootstrap)
+        self._output = TopicPartition(output, 0)
         self._reader = self.cluster.log_consumer()
-        self._outputs = [TopicPartition(f"{prefix}-{topic}", 0) for topic in ("finals", "late")]
-        self._reader.assign(dict.fromkeys(self._outputs, 0))
-        self.finals: list[str] = []
-        self.late: list[str] = []
+        self._reader.assign({self._output: 0})
+        #: committed panes by window
+        self.panes: dict[str, list[str]] = {}
 
     def send(self) -> None:
         """The same clicks each time."""
         producer = self.cluster.plain_producer()
         for number, user in enumerate(USERS):
             page = PAGES[number % 3].encode()
-            topic = f"{self._prefix}-clicks"
-            producer.produce([ProducedRecord(topic, number % 2, user.encode(), page, 7, None)])
+            producer.produce(
+                [ProducedRecord(self._topic, number % 2, user.encode(), page, 7, None)]
+            )
         producer.flush()
         producer.close()
 
     def read(self) -> None:
-        """Read the committed results so far."""
-        for partition, records in self._reader.poll(1_000, 0.1).records.items():
-            if partition == self._outputs[0]:
-                self.finals += [(record.key() or b"").decode() for record in records]
-            else:
-                self.late += [(record.value() or b"").decode() for record in records]
+        """Read the committed panes so far."""
+        for records in self._reader.poll(1_000, 0.1).records.values():
+            for record in records:
+                key, pane = (record.key() or b"").decode(), (record.value() or b"").decode()
+                self.panes.setdefault(key, []).append(pane)
 
-    def wait_for(self, results: list[str], count: int) -> None:
-        """Read until there are so many results of a kind."""
+    def wait_for(self, value: Callable[[str], int]) -> None:
+        """Read until the last pane of each window has the value of its key."""
 
         def are_there() -> bool:
             self.read()
-            return len(results) >= count
+            return all(
+                self.panes.get(f"{key}@0", [""])[-1].endswith(f" {value(key)}")
+                for key in USERS + PAGES
+            )
 
-        until(are_there, lambda: f"{self.finals}, late: {self.late}")
+        until(are_there, lambda: f"{self.panes}")
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        ends = self.cluster.admin().end_offsets(self._outputs)
-
-        def is_read() -> bool:
-            self.read()
-            return all((self._reader.position(tp) or 0) >= end for tp, end in ends.items())
-
-        until(is_read)
+        end = self.cluster.admin().end_offsets([self._output])[self._output]
+        until(lambda: self.read() or (self._reader.position(self._output) or 0) >= end)
+        self._reader.close()
 
 
-@pytest.mark.parametrize("kill_after", [14, 30])
-def test_windows_close_and_late_records_come_once(
-    bootstrap: str, unique: Callable[[str], str], tmp_path: Path, kill_after: int
+def test_panes_come_once_on_idle_topics_and_late_ones_follow(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    prefix = unique("idle")
+    prefix = unique("panes")
     clicks = Clicks(bootstrap, prefix)
     clicks.send()
-    dies_later = kill_after > len(FINALS)
-    process = start_module("tests.broker.idle_app", bootstrap, prefix, tmp_path, kill_after)
-    if dies_later:
-        clicks.wait_for(clicks.finals, len(FINALS))
-        clicks.send()
+    # All panes of users are made by one tick of each of two tasks, and killed before the commit.
+    process = start_module("tests.broker.panes_app", bootstrap, prefix, tmp_path, 3)
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
-    with application(bootstrap, prefix, tmp_path):
-        clicks.wait_for(clicks.finals, len(FINALS))
-        if not dies_later:
-            clicks.send()
-        clicks.wait_for(clicks.late, len(LATE))
+    with application(panes_app.topology, bootstrap, prefix, tmp_path):
+        clicks.wait_for(lambda key: 1 if key in USERS else 4)
+        clicks.send()
+        clicks.wait_for(lambda key: 2 if key in USERS else 8)
     clicks.read_to_end()
-    assert sorted(clicks.finals) == FINALS
-    assert sorted(clicks.late) == LATE
+    for user in USERS:
+        assert clicks.panes[f"{user}@0"] == ["0 on_time None 1", "1 late 1 2"]
+    for page in PAGES:
+        first, *later = clicks.panes[f"{page}@0"]
+        assert first == "0 on_time None 4"
+        assert later == [f"{number} late {number + 3} {number + 4}" for number in range(1, 5)]

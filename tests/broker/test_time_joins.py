@@ -10,7 +10,8 @@ import pytest
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from tests.broker.joined_app import application
+from tests.broker.joined_app import topology
+from tests.broker.killed_app import application
 from tests.broker.raw_topic import create_topic
 from tests.campaigns.toolkit.process import start_module
 from tests.patience import PATIENCE_S, until
@@ -105,7 +106,7 @@ def test_each_record_is_joined_once_and_late_records_come_once(
         shop.wait_for(len(ON_TIME))
         shop.send(late)
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
-    with application(bootstrap, prefix, tmp_path):
+    with application(topology, bootstrap, prefix, tmp_path):
         if not dies_later:
             shop.send(late)
         shop.wait_for(len(ON_TIME + LATE))

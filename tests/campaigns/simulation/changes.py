@@ -8,14 +8,12 @@ is left at the end is what an undisturbed run leaves.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from logstate.contracts.records import Change, Windowed
 from logstate.testing import TopologyTestDriver
-from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input
 from logstate.topology import (
     KTable,
@@ -26,10 +24,9 @@ from logstate.topology import (
     Topology,
     until_time_limit,
 )
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import Wrong, same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule
 
 _KEPT = timedelta(seconds=1)
 _SESSIONS = SessionWindows(gap=timedelta(milliseconds=2), grace=timedelta(milliseconds=3))
@@ -69,23 +66,12 @@ def _text_of(change: Change[int]) -> str:
     return f"{change.old} {change.new}"
 
 
-class Changes(Schedule):
-    """A schedule of this flow; exactly-once, because then each change is there once."""
+class Changes(OrdersSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> Changes:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="changes", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        # One partition in the order of its records; time 0 cannot be sent in a transaction.
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=18, prices=0)
-        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
-        super().__init__(swarm, inputs=later)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory)
+    variant = "changes"
+    make_topology = staticmethod(topology)
+    first_ms = 1
 
     def _judge(self) -> None:
         for topic in flow.OUTPUTS:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
 from logstate.contracts.records import Windowed
-from logstate.testing.simulation.swarm import Swarm
 from logstate.topology import (
     Materialized,
     SessionWindows,
@@ -22,10 +20,9 @@ from logstate.topology import (
     Topology,
     TumblingWindows,
 )
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule
 
 _SIZE_MS, _GAP_MS = 10, 2
 _GRACE, _KEPT = timedelta(milliseconds=100), timedelta(seconds=1)
@@ -69,23 +66,12 @@ def _number_of(order: str) -> int:
     return int(order.rpartition("-")[2]) - 7
 
 
-class Deltas(Schedule):
+class Deltas(OrdersSchedule):
     """A schedule of this flow; exactly-once, because sums of repeated deltas are wrong."""
 
-    @classmethod
-    def of(cls, seed: int) -> Deltas:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="deltas", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=18, prices=0)
-        # A transaction cannot send time 0, and a session that begins there would begin later.
-        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
-        super().__init__(swarm, inputs=later)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory)
+    variant = "deltas"
+    make_topology = staticmethod(topology)
+    first_ms = 1
 
     def _judge(self) -> None:
         times: dict[str, list[int]] = {}

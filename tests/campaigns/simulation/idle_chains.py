@@ -9,16 +9,13 @@ in the shortest pauses.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
-from logstate.testing.simulation.swarm import Swarm
 from logstate.topology import KStream, Materialized, StreamsBuilder, Topology, TumblingWindows
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import Wrong, same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import PatientSchedule
 
 #: topics of final results, of the sub-topology of the batches and of one below it; of late records
 _FINALS, _LATE = ("windowed", "regions"), "enriched"
@@ -63,25 +60,11 @@ def _sum(
     late.map(lambda _, one: (name, one.value), key=str, value=str).to(_LATE)
 
 
-class IdleChains(Schedule):
-    """A schedule of this flow; exactly-once, because then each result is there once."""
+class IdleChains(PatientSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> IdleChains:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="idle_chains", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=18, prices=0)
-        super().__init__(swarm, inputs=orders)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory, is_patient=self._is_patient)
-
-    @property
-    def _is_patient(self) -> bool:
-        return self.swarm.seed % 2 == 0
+    variant = "idle_chains"
+    make_idle_topology = staticmethod(topology)
 
     def _found(self, name: str) -> list[str]:
         """The orders of final results of a topic, and late ones."""
@@ -98,7 +81,7 @@ class IdleChains(Schedule):
     def _judge(self) -> None:
         late = list(self.committed_records(_LATE))
         self.counters["late_orders"] += len(late)
-        if late and self._is_patient and not self.swarm.arrives_late:
+        if late and self.is_patient and not self.swarm.arrives_late:
             raise Wrong(f"records are late, although no input was idle before the last one: {late}")
         wanted = sorted(2 * [(one.value or b"").decode() for one in self.inputs])
         for name in _FINALS:

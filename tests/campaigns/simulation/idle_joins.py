@@ -11,13 +11,11 @@ once, also where the prices end before the orders; the timer of each order runs 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from itertools import product
 
 from logstate.contracts.records import Record
-from logstate.testing.simulation.swarm import Swarm
 from logstate.topology import (
     JoinWindows,
     KeyTimers,
@@ -28,10 +26,9 @@ from logstate.topology import (
     Topology,
     timer_store,
 )
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import Wrong, same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule
 
 _SPAN_MS = 6
 _LATE = "late"
@@ -108,23 +105,13 @@ def _pair(one: str | None, other: str | None) -> str:
     return f"{one or _NONE} {other or _NONE}"
 
 
-class IdleJoins(Schedule):
-    """A schedule of this flow; exactly-once, because then each result is there once."""
+class IdleJoins(OrdersSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> IdleJoins:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="idle_joins", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        records = dataset.inputs(swarm.seed % dataset.COUNT, price_every=3)
-        # A producer with transactions writes another time than 0.
-        inputs = [one._replace(timestamp=one.timestamp + 1) for one in records]
-        super().__init__(swarm, inputs=inputs)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory)
+    variant = "idle_joins"
+    make_topology = staticmethod(topology)
+    prices, price_every = 6, 3
+    first_ms = 1
 
     def _is_done(self) -> bool:
         """Every record has left."""

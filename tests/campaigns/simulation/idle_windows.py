@@ -10,18 +10,15 @@ close in the shortest pauses.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
 from logstate.contracts.late_record import LateRecord
-from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input
 from logstate.topology import KStream, Materialized, StreamsBuilder, Topology, TumblingWindows
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import Wrong, same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import PatientSchedule
 
 _SIZE_MS = 10
 #: topics of final results, one for each sub-topology, and of late orders
@@ -68,25 +65,11 @@ def _key_in(topic: str, order: Input) -> str:
     return key if topic == _FINALS[0] else flow.region_of(key, value)
 
 
-class IdleWindows(Schedule):
-    """A schedule of this flow; exactly-once, because then each result is there once."""
+class IdleWindows(PatientSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> IdleWindows:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="idle", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=18, prices=0)
-        super().__init__(swarm, inputs=orders)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory, is_patient=self._is_patient)
-
-    @property
-    def _is_patient(self) -> bool:
-        return self.swarm.seed % 2 == 0
+    variant = "idle"
+    make_idle_topology = staticmethod(topology)
 
     def _is_done(self) -> bool:
         """Every order is in a final result, or late."""
@@ -98,7 +81,7 @@ class IdleWindows(Schedule):
     def _judge(self) -> None:
         late = Counter(self.committed_records(_LATE))
         self.counters["late_orders"] += late.total()
-        if late and self._is_patient and not self.swarm.arrives_late:
+        if late and self.is_patient and not self.swarm.arrives_late:
             raise Wrong(f"orders are late, although no input was idle before the last one: {late}")
         for topic in _FINALS:
             wanted = Counter(

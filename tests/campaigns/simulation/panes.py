@@ -7,14 +7,12 @@ gaps.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
 from logstate.contracts.pane import Pane
 from logstate.contracts.records import Windowed
 from logstate.testing import TopologyTestDriver
-from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input
 from logstate.topology import (
     Materialized,
@@ -24,10 +22,9 @@ from logstate.topology import (
     TumblingWindows,
     early,
 )
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule
 
 _GRACE = timedelta(milliseconds=4)
 _WINDOWS = TumblingWindows(size=timedelta(milliseconds=8), grace=_GRACE)
@@ -61,23 +58,13 @@ def _text_of(pane: Pane[int]) -> str:
     return f"{pane.number} {pane.timing} {pane.old} {pane.value}"
 
 
-class Panes(Schedule):
-    """A schedule of this flow; exactly-once, because then each pane is there once."""
+class Panes(OrdersSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> Panes:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="panes", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        # A transaction cannot send time 0, and a session that begins there would begin later.
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=24, prices=0)
-        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
-        super().__init__(swarm, inputs=later)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory)
+    variant = "panes"
+    make_topology = staticmethod(topology)
+    orders = 24
+    first_ms = 1
 
     def _judge(self) -> None:
         wanted: dict[str, dict[str, list[str]]] = {topic: {} for topic in _TOPICS}

@@ -25,6 +25,7 @@ from tests.campaigns.simulation.held_outputs import HeldOutputs
 from tests.campaigns.simulation.histories import Histories
 from tests.campaigns.simulation.idle_chains import IdleChains
 from tests.campaigns.simulation.idle_joins import IdleJoins
+from tests.campaigns.simulation.idle_panes import IdlePanes
 from tests.campaigns.simulation.idle_windows import IdleWindows
 from tests.campaigns.simulation.indexes import Indexes
 from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
@@ -79,6 +80,7 @@ STORIES = {
     "histories": Story(Histories.of),
     "idle_chains": Story(IdleChains.of),
     "idle_joins": Story(IdleJoins.of),
+    "idle_panes": Story(IdlePanes.of),
     "indexes": Story(Indexes.of),
     "indexed_expiry": Story(IndexedExpiry.of),
     "idle_windows": Story(IdleWindows.of),

@@ -16,6 +16,11 @@ from logstate.topology import KTable, StreamsBuilder, Topology, TumblingWindows,
 
 INPUTS = [("clicks", key, "home", 7 * n) for n, key in enumerate("abcabcaabbccab" * 2)]
 WINDOWS = TumblingWindows(size=timedelta(milliseconds=40), grace=timedelta(milliseconds=20))
+ON_IDLE = TumblingWindows(
+    size=timedelta(milliseconds=40),
+    grace=timedelta(milliseconds=20),
+    close_on_idle=timedelta(milliseconds=10),
+)
 BY_TWO = early(records=2)
 Ends = Callable[[KTable[Any, int]], None]
 Name = Callable[[Any, Any], str]
@@ -37,17 +42,17 @@ def changes(name: Name = of_key) -> Topology:
     return counted(end)
 
 
-def panes(name: Name = of_key, trigger: Any = BY_TWO) -> Topology:
+def panes(name: Name = of_key, trigger: Any = BY_TWO, windows: Any = WINDOWS) -> Topology:
     def end(table: KTable[Any, int]) -> None:
         stream = table.to_pane_stream(trigger, name="panes").select_key(name, key=str)
         stream.map_values(lambda one: f"{one.number} {one.timing} {one.value}", value=str).to("out")
 
-    return counted(end)
+    return counted(end, windows)
 
 
-def counted(end: Ends, **options: Any) -> Topology:
+def counted(end: Ends, windows: Any = WINDOWS, **options: Any) -> Topology:
     builder = StreamsBuilder()
-    clicks = builder.stream("clicks", key=str, value=str).group_by_key().windowed_by(WINDOWS)
+    clicks = builder.stream("clicks", key=str, value=str).group_by_key().windowed_by(windows)
     end(clicks.count(store="counts", name="counted", **options))
     return builder.build()
 
@@ -57,6 +62,12 @@ def test_changes_and_panes_are_the_same_in_every_schedule(build: Callable[[], To
     result = simulate(build(), INPUTS, schedules=6)
     assert result.ok
     assert result.counters["crashes"] > 0
+    assert result.counters["outputs_compared"] > 3 * len(INPUTS)
+
+
+def test_panes_on_idle_inputs_are_those_of_the_same_ticks_without_faults() -> None:
+    result = simulate(panes(windows=ON_IDLE), INPUTS, schedules=6)
+    assert result.ok
     assert result.counters["outputs_compared"] > 3 * len(INPUTS)
 
 
@@ -78,6 +89,8 @@ def test_describe_names_the_operators_and_the_stores_of_panes() -> None:
     assert "panes" in described
     assert "panes-timers" in described
     assert {"counts", "panes", "panes-timers"} == set(panes().stores)
+    assert "closes on idle" not in described
+    assert panes(windows=ON_IDLE).describe().count("closes on idle: 10 ms") == 2
     assert set(deltas().stores) == set(changes().stores) == {"counts"}
 
 

@@ -247,6 +247,15 @@ def test_a_record_after_the_tick_is_a_late_pane_and_one_after_the_grace_is_dropp
         assert driver.read("late", key=str, value=int) == [("a@0-100", 1)]
 
 
+def test_a_record_is_dropped_when_the_row_of_its_panes_was_deleted() -> None:
+    with TopologyTestDriver(topology("long", "none")) as driver:
+        driver.pipe_all("in", [("a", 1, 95), ("a", 1, 101)])
+        driver.advance_wall_clock(99)
+        driver.pipe("in", "a", 1, timestamp=50)
+        assert read(driver)["a@0-100"] == [Pane(1, None, "on_time", 0)]
+        assert driver.read("late", key=str, value=int) == [("a@0-100", 1)]
+
+
 def test_nothing_is_sent_within_a_day_without_the_option() -> None:
     builder = StreamsBuilder()
     panes = counted(builder, WITHOUT).to_pane_stream(name="panes")

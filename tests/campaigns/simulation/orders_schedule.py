@@ -1,0 +1,69 @@
+"""Schedules of flows of their own, which judge the end themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Protocol, Self
+
+from logstate.testing.simulation.swarm import Swarm
+from logstate.topology import Topology
+from tests.campaigns.simulation import dataset
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.swarm import draw
+
+
+class _MakeTopology(Protocol):
+    def __call__(self, *, in_memory: bool) -> Topology: ...
+
+
+class _MakeIdleTopology(Protocol):
+    def __call__(self, *, in_memory: bool, is_patient: bool) -> Topology: ...
+
+
+class OrdersSchedule(Schedule):
+    """A schedule of ``make_topology``; exactly-once, because then each result is there once."""
+
+    variant: ClassVar[str]
+    make_topology: ClassVar[_MakeTopology]
+    #: of `dataset.inputs`
+    orders: ClassVar[int] = 18
+    prices: ClassVar[int] = 0
+    price_every: ClassVar[int] = 4
+    #: the smallest event time; a transaction cannot send time 0
+    first_ms: ClassVar[int] = 0
+
+    @classmethod
+    def of(cls, seed: int) -> Self:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant=cls.variant, guarantee="exactly_once"))
+
+    def __init__(self, swarm: Swarm) -> None:
+        number, every = swarm.seed % dataset.COUNT, self.price_every
+        found = dataset.inputs(number, orders=self.orders, prices=self.prices, price_every=every)
+        later = [one._replace(timestamp=one.timestamp + self.first_ms) for one in found]
+        super().__init__(swarm, inputs=later)
+        self.judge = self._judge
+
+    def _topology(self) -> Topology:
+        return self.make_topology(in_memory=self.swarm.in_memory)
+
+    def _judge(self) -> None:
+        raise NotImplementedError
+
+
+class PatientSchedule(OrdersSchedule):
+    """One of windows that close on idle inputs: every second schedule is patient.
+
+    There nothing is late if all was written before the start: the grace is longer than the orders
+    are out of order. In the others windows close in the shortest pauses.
+    """
+
+    make_idle_topology: ClassVar[_MakeIdleTopology]
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether windows wait long enough for every order."""
+        return self.swarm.seed % 2 == 0
+
+    def _topology(self) -> Topology:
+        return self.make_idle_topology(in_memory=self.swarm.in_memory, is_patient=self.is_patient)
