@@ -23,7 +23,7 @@ from logstate.app.unused_rows import UnusedRows
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clients import Cluster, run_steps
 from logstate.contracts.clock import Clock, pause
-from logstate.contracts.errors import ConfigError, LogstateError
+from logstate.contracts.errors import ConfigError, LogstateError, TopicsChangedError
 from logstate.contracts.open_rows import OpenRows
 from logstate.contracts.records import TaskId
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
@@ -218,6 +218,10 @@ class LocalWorker:
         """Return the wait before the next worker; None if there is none."""
         if self._is_stopping:
             return None
+        if isinstance(failure, TopicsChangedError) and failure.only_new:
+            _LOGGER.info("the worker starts again: %s", self._redacted_error(failure))
+            self.observer.replaced()
+            return 0.0
         response = response_to(self._settings.uncaught_exception_handler, failure)
         if response != "replace_worker":
             self.stops_all = self._redacted_error(failure) if response == "stop_application" else ""

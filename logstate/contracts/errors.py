@@ -194,8 +194,13 @@ class TopicError(LogstateError):
 class TopicsChangedError(TopicError):
     """The topics changed since a worker started: another worker starts with the current ones.
 
-    Its start reads the new topics, or refuses them and says what to do.
+    Its start reads the new topics, or refuses them and says what to do. ``only_new``: topics that
+    match a pattern were created, and nothing else has changed.
     """
+
+    def __init__(self, message: str, *, only_new: bool = False) -> None:
+        self.only_new = only_new
+        super().__init__(message)
 
 
 class UpgradeError(LogstateError):

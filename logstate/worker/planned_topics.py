@@ -8,7 +8,8 @@ and every 30 seconds, and assigned partitions are checked at once.
 A change ends the worker with TopicsChangedError, and a new worker starts with the current topics.
 Its start decides, as any start does: it reads the new partitions, or it fails and says why.
 
-Topics that are only written to may grow: partitioners receive the new count.
+Topics that are only written to may grow: partitioners receive the new count. New topics that match
+a pattern of the topology are the task of :class:`NewTopics`.
 
 Settings are checked as well: if a changelog is about to lose rows, the application stops with
 TopicError, as at a start.
@@ -26,6 +27,7 @@ from logstate.contracts.errors import RetriableError, TopicError, TopicsChangedE
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import Compared, compared, required_topics
 from logstate.worker.assignment import Assignment
+from logstate.worker.new_topics import NewTopics
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class PlannedTopics:
         assignment: Assignment,
         admin: Admin,
         clock: Clock,
+        new_topics: NewTopics,
     ) -> None:
         self._plan = plan
         #: topics with their required settings
@@ -56,6 +59,7 @@ class PlannedTopics:
         self._assignment = assignment
         self._admin = admin
         self._clock = clock
+        self._new_topics = new_topics
         self._epoch = assignment.epoch
         self._due_ms = clock.monotonic_ms() + _LOOK_EVERY_MS
         self._missed: frozenset[str] = frozenset()
@@ -82,6 +86,8 @@ class PlannedTopics:
             self._compare_topics(found)
             there = {one.name: found[one.name] for one in self._required if one.name in found}
             seen: Compared = yield from compared(self._admin, self._plan, self._required, there)
+            if not self._missed and (yield from self._new_topics.look()):
+                self._due_ms = self._clock.monotonic_ms() + _SOON_MS
         except RetriableError as exc:
             _LOGGER.info("the check of the topics failed and will be retried: %s", text_of(exc))
             return

@@ -38,6 +38,7 @@ from logstate.worker.assignment import Assignment
 from logstate.worker.idle_tasks import IdleTasks
 from logstate.worker.limits import StartupTimeout
 from logstate.worker.membership import Membership
+from logstate.worker.new_topics import NewTopics
 from logstate.worker.planned_topics import PlannedTopics
 from logstate.worker.worker_observer import WorkerObserver
 
@@ -316,6 +317,13 @@ class WorkerStart:
             Standbys(plan, config, cluster, admin, clock, rows),
             OpenTransactions(config, cluster, admin, clock),
             assignment,
-            PlannedTopics(plan, counts, assignment, admin, clock),
+            PlannedTopics(
+                plan,
+                counts,
+                assignment,
+                admin,
+                clock,
+                NewTopics(self.topology, plan, admin, config.offset_reset),
+            ),
             IdleTasks(plan, admin, background, clock),
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from logstate.app.application import Application
@@ -14,6 +16,7 @@ from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder, Topology
+from logstate.worker import planned_topics
 from tests.patience import PATIENCE_S, until
 
 
@@ -24,8 +27,11 @@ def counting(prefix: str) -> Topology:
     return builder.build()
 
 
-def test_every_topic_that_matches_when_the_application_starts_is_read(
-    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+def test_every_topic_that_matches_is_read_at_the_start_and_when_it_is_created(
+    bootstrap: str,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The application's own topics match as well, and are not meant.
     prefix = unique("orders")
@@ -44,14 +50,17 @@ def test_every_topic_that_matches_when_the_application_starts_is_read(
             return None
         return None if row is None else row.value
 
-    def expect_of_ada(count: int) -> None:
-        with Application(
+    def application(name: str) -> Application:
+        return Application(
             counting(prefix),
             application_id=prefix,
             bootstrap=bootstrap,
-            state_dir=tmp_path,
+            state_dir=tmp_path / name,
             commit_interval=timedelta(milliseconds=50),
-        ) as app:
+        )
+
+    def expect_of_ada(count: int) -> None:
+        with application("one") as app:
             until(lambda: count_of_ada(app) == count, lambda: f"{count_of_ada(app)}, not {count}")
 
     make_topic(f"{prefix}-eu")
@@ -62,4 +71,15 @@ def test_every_topic_that_matches_when_the_application_starts_is_read(
     expect_of_ada(2)
     make_topic(f"{prefix}-asia")
     expect_of_ada(3)
+    monkeypatch.setattr(planned_topics, "_LOOK_EVERY_MS", 250.0)
+    monkeypatch.setattr(planned_topics, "_SOON_MS", 100.0)
+    with ExitStack() as running:
+        apps = [running.enter_context(application(name)) for name in ("one", "two")]
+        until(lambda: [count_of_ada(app) for app in apps].count(3) == 1)
+        make_topic(f"{prefix}-africa")
+        make_topic(f"{prefix}-america")
+        until(
+            lambda: 5 in [count_of_ada(app) for app in apps],
+            lambda: f"{[count_of_ada(app) for app in apps]}, not 5",
+        )
     admin.close()

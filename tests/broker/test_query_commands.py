@@ -35,13 +35,29 @@ def words():
 """
 
 
-class Words:
-    """An application that counts words, served, until all are counted."""
+INDEXED = """
+import msgspec
+from logstate import Materialized, StreamsBuilder
 
-    def __init__(self, bootstrap: str, name: str, path: Path) -> None:
+class Order(msgspec.Struct, frozen=True):
+    city: str
+    cents: int
+
+def words():
+    builder = StreamsBuilder()
+    orders = Materialized("orders", indexes={"city": lambda order: order.city})
+    builder.table("TOPIC", key=str, value=Order, store=orders)
+    return builder.build()
+"""
+
+
+class Words:
+    """An application that counts words, served, until all are counted; or that of another text."""
+
+    def __init__(self, bootstrap: str, name: str, path: Path, module: str = MODULE) -> None:
         self.bootstrap, self.name, self.path = bootstrap, name, path
         self.module, self.topic = name.replace("-", "_"), f"{name}.in"
-        text = MODULE.replace("TOPIC", self.topic)
+        text = module.replace("TOPIC", self.topic)
         (path / f"{self.module}.py").write_text(text, encoding="utf-8")
         self.cluster = KafkaCluster(bootstrap)
         admin = self.cluster.admin()
@@ -214,3 +230,37 @@ def test_doctor_says_what_to_do_where_nobody_answers() -> None:
     assert told.exit_code == 1
     assert "no broker answers at" in told.stdout
     assert "the address is right" in told.stdout
+
+
+def test_the_rows_of_an_indexed_value_are_shown(
+    bootstrap: str,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    orders = Words(bootstrap, unique("indexed"), tmp_path, INDEXED)
+    producer = orders.cluster.plain_producer()
+    for key, city in (
+        (b"o-1", b"Oslo"),
+        (b"o-2", b"Bergen"),
+        (b"o-3", b"Oslo"),
+        (b"o-1", b"Bergen"),
+        (b"o-4", b"Oslo"),
+    ):
+        value = b'{"city": "%s", "cents": 5}' % city
+        producer.produce([ProducedRecord(orders.topic, None, key, value, 9)])
+    producer.produce([ProducedRecord(orders.topic, None, b"o-4", None, 10)])
+    producer.flush()
+    producer.close()
+    with orders.app() as app:
+        app.wait_until_caught_up()
+    of = ("--application-id", orders.name, "--topology", f"{orders.module}:words")
+    for city, keys in (("Oslo", ["o-3"]), ("Bergen", ["o-1", "o-2"])):
+        rows = orders.told("get", "orders", "--by", "city", city, *of)["rows"]
+        assert sorted(row["key"] for row in rows) == keys
+        assert {row["value"]["city"] for row in rows} == {city}
+    assert orders.told("get", "orders", "--by", "city", "Os", *of, status=6)["rows"] == []
+    text = orders.call("get", "orders", "--by", "city", "Os", *of).stdout
+    assert "Store 'orders' has no row for 'Os' in index 'city'." in text

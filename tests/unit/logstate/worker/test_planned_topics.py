@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from logstate import Application, StreamsBuilder
+from logstate.app.instance.restarts import RESTARTS_MAX
 from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
 from logstate.topology.plan.plan import Topology
 from logstate.worker import planned_topics
@@ -207,3 +210,164 @@ def test_a_topic_that_one_broker_does_not_know_for_a_moment_is_not_missed(tmp_pa
             patch.setattr(admin, "describe_topics", forgetful)
             patience.until(lambda: len(looks) > 6)
         assert app.is_alive
+
+
+def passed_on_by_pattern(builder: StreamsBuilder) -> None:
+    builder.stream(re.compile("in-.*"), value=str).to("out")
+
+
+def counted_by_pattern(builder: StreamsBuilder) -> None:
+    grouped = builder.stream(re.compile("in-.*"), value=str).group_by_key()
+    grouped.count(store="n").to_stream().to("out", value=int)
+
+
+def counted_elsewhere_by_pattern(builder: StreamsBuilder) -> None:
+    stream = builder.stream(re.compile("in-.*"), value=str)
+    grouped = stream.group_by(lambda k, v: k, key=str, name="words")
+    grouped.count(store="n").to_stream().to("out", value=int)
+
+
+BY_PATTERN = (passed_on_by_pattern, counted_by_pattern, counted_elsewhere_by_pattern)
+
+
+def values_of(cluster: FakeCluster) -> dict[bytes | None, list[bytes | None]]:
+    found: dict[bytes | None, list[bytes | None]] = {}
+    for record in cluster.records("out"):
+        found.setdefault(record.key(), []).append(record.value())
+    return found
+
+
+@pytest.mark.parametrize("declare", BY_PATTERN)
+def test_a_new_topic_that_a_pattern_matches_is_read_from_its_beginning(
+    declare: Callable[[StreamsBuilder], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeCluster({"in-a": 2, "out": 1})
+    with caplog.at_level(logging.WARNING, "logstate"), running(cluster, built(declare), tmp_path):
+        fill(cluster, "in-a", 10, partitions=2)
+        cluster.wait_for_records("out", 10, patience.PATIENCE_S)
+        cluster.create_topic("in-b", 2)
+        fill(cluster, "in-b", 10, partitions=2)
+        cluster.wait_for_records("out", 20, patience.PATIENCE_S)
+        cluster.create_topic("in-c", 2)
+        fill(cluster, "in-c", 10, partitions=2)
+        cluster.wait_for_records("out", 30, patience.PATIENCE_S)
+        fill(cluster, "in-a", 10, partitions=2)
+        cluster.wait_for_records("out", 40, patience.PATIENCE_S)
+    counts = [n.to_bytes(8, "big") for n in (1, 2, 3, 4)]
+    wanted = [b"v"] * 4 if declare is passed_on_by_pattern else counts
+    assert values_of(cluster) == {b"k%d" % number: wanted for number in range(10)}
+    assert not [one.message for one in caplog.records if one.name.startswith("logstate")]
+
+
+def test_many_new_topics_do_not_exhaust_the_restarts_of_a_worker(tmp_path: Path) -> None:
+    cluster = FakeCluster({"in-0": 1, "out": 1})
+    with running(cluster, built(passed_on_by_pattern), tmp_path) as app:
+        for number in range(1, RESTARTS_MAX + 4):
+            cluster.create_topic(f"in-{number}", 1)
+            fill(cluster, f"in-{number}", 1, partitions=1)
+            cluster.wait_for_records("out", number, patience.PATIENCE_S)
+        assert app.is_alive
+
+
+def test_two_instances_read_a_new_topic_and_count_each_record_once(tmp_path: Path) -> None:
+    cluster = FakeCluster({"in-a": 4, "out": 1})
+    topology = built(counted_by_pattern)
+    with running(cluster, topology, tmp_path / "a"), running(cluster, topology, tmp_path / "b"):
+        fill(cluster, "in-a", 20, partitions=4)
+        cluster.create_topic("in-b", 4)
+        for _ in range(3):
+            fill(cluster, "in-b", 20, partitions=4)
+            fill(cluster, "in-a", 20, partitions=4)
+        cluster.wait_for_records("out", 140, patience.PATIENCE_S)
+    counts = [n.to_bytes(8, "big") for n in range(1, 8)]
+    assert values_of(cluster) == {b"k%d" % number: counts for number in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("declare", "partitions", "why"),
+    [
+        (counted_by_pattern, 3, "keeps state and reads topics of different partition counts"),
+        (counted_elsewhere_by_pattern, 3, "'app-words-repartition' has 2 partitions, and would"),
+    ],
+)
+def test_a_new_topic_that_a_start_would_refuse_is_left_out_with_one_warning(
+    declare: Callable[[StreamsBuilder], None],
+    partitions: int,
+    why: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({"in-a": 2, "out": 1})
+
+    def said() -> list[str]:
+        return [one.getMessage() for one in caplog.records if "a pattern of" in one.getMessage()]
+
+    with (
+        caplog.at_level(logging.WARNING, "logstate"),
+        running(cluster, built(declare), tmp_path) as app,
+        looks_of(cluster) as looks,
+    ):
+        cluster.create_topic("in-b", partitions)
+        fill(cluster, "in-b", 9, partitions=partitions)
+        patience.until(said)
+        before = len(looks)
+        patience.until(lambda: len(looks) > before + 6)
+        fill(cluster, "in-a", 4, partitions=2)
+        cluster.wait_for_records("out", 4, patience.PATIENCE_S)
+        assert app.is_alive
+    assert len(said()) == 1
+    assert why in said()[0]
+    assert values_of(cluster).keys() == {b"k%d" % number for number in range(4)}
+
+
+def test_a_topic_that_two_patterns_match_is_left_out_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        builder.stream(re.compile("in-.*"), value=str, name="first").to("out")
+        builder.stream(re.compile(".*-b"), value=str, name="second").to("out")
+
+    cluster = FakeCluster({"in-a": 1, "x-b": 1, "out": 1})
+    with (
+        caplog.at_level(logging.WARNING, "logstate"),
+        running(cluster, built(declare), tmp_path),
+        looks_of(cluster) as looks,
+    ):
+        cluster.create_topic("in-b", 1)
+        patience.until(lambda: len(looks) > 8)
+        fill(cluster, "in-a", 1, partitions=1)
+        cluster.wait_for_records("out", 1, patience.PATIENCE_S)
+    said = [one.getMessage() for one in caplog.records if "is read twice" in one.getMessage()]
+    assert len(said) == 1
+    assert "'in-b'" in said[0]
+
+
+def test_a_new_topic_is_not_read_without_an_offset_if_there_must_be_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        builder.stream(re.compile("in-.*"), value=str, offset_reset="none").to("out")
+
+    cluster = FakeCluster({"in-a": 1, "out": 1})
+    cluster.admin().commit_without_members("app", {TopicPartition("in-a", 0): 0})
+    with caplog.at_level(logging.WARNING, "logstate"), running(cluster, built(declare), tmp_path):
+        cluster.create_topic("in-b", 1)
+        patience.until(lambda: "no offset of in-b is committed" in caplog.text)
+        fill(cluster, "in-a", 1, partitions=1)
+        cluster.wait_for_records("out", 1, patience.PATIENCE_S)
+
+
+@contextmanager
+def looks_of(cluster: FakeCluster) -> Iterator[list[int]]:
+    """Counts the looks for the topics of patterns."""
+    looks: list[int] = []
+    admin = type(cluster.admin())
+    names = admin.topic_names
+
+    def counting(self: Any) -> list[str]:
+        looks.append(1)
+        return names(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admin, "topic_names", counting)
+        yield looks
