@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from logstate.topology import Count as Count
     from logstate.topology import CountDistinct as CountDistinct
     from logstate.topology import CountWindows as CountWindows
+    from logstate.topology import DecayedMean as DecayedMean
+    from logstate.topology import DecayedSum as DecayedSum
     from logstate.topology import Ewma as Ewma
     from logstate.topology import First as First
     from logstate.topology import GlobalKTable as GlobalKTable
@@ -166,7 +168,8 @@ _PUBLIC = {
     ),
     "logstate.testing": "TopologyTestDriver",
     "logstate.topology": (
-        "Aggregate Aggregates ApproxCountDistinct Collect Count CountDistinct Ewma First Last Max"
+        "Aggregate Aggregates ApproxCountDistinct Collect Count CountDistinct DecayedMean"
+        " DecayedSum Ewma First Last Max"
         " Mean Min Quantile StdDev Sum TopN CountWindows GlobalKTable HoppingWindows JoinWindows"
         " KGroupedStream KGroupedTable KStream KTable KeyTimers Materialized Processor"
         " ProcessorContext SessionWindows SlidingWindows StreamsBuilder Topology TumblingWindows"

@@ -20,6 +20,7 @@ from logstate.topology.declaring.windows import (
 from logstate.topology.dsl.aggregate_records import Aggregates
 from logstate.topology.dsl.aggregates import Aggregate
 from logstate.topology.dsl.builder import StreamsBuilder
+from logstate.topology.dsl.decayed_aggregates import DecayedMean, DecayedSum
 from logstate.topology.dsl.flow import GlobalKTable
 from logstate.topology.dsl.handles import (
     BranchedKStream,
@@ -81,6 +82,8 @@ __all__ = [
     "CountDistinct",
     "CountWindowedKStream",
     "CountWindows",
+    "DecayedMean",
+    "DecayedSum",
     "Ewma",
     "First",
     "GlobalKTable",

@@ -217,13 +217,27 @@ class GroupedTableFlow(Flow[K, V]):
         spec = aggregate_store(what, None, self, options, fold)
         emission = EmitOption.of(options, fold)
         name = options.get("name")
+        repartition, sources = self._behind_topic(spec.name, name)
+        graph = self.builder.graph
+        node = TableAggregateNode(
+            graph.names.named(name, fold.prefix),
+            store=spec,
+            initializer=fold.initializer,
+            adder=fold.aggregator,
+            subtractor=subtractor,
+            emit=emission.emit,
+        )
+        send_deltas(node, emission)
+        logical = ProcessorLogicalNode(node, output_versioned=spec.is_versioned)
+        graph.add(repartition, logical)
+        return TableFlow(self.builder, node.name, logical, sources, spec.key, spec.value, node)
+
+    def _behind_topic(self, store: str, name: str | None) -> tuple[LogicalNode, frozenset[str]]:
+        """Return where an aggregation of this group reads the changes: behind their topic."""
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
         source_name = graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
-        node_name = graph.names.named(name, fold.prefix)
-        topic = check_name(
-            (self.topic_name or spec.name) + REPARTITION_SUFFIX, "a repartition topic"
-        )
+        topic = check_name((self.topic_name or store) + REPARTITION_SUFFIX, "a repartition topic")
         repartition = self.builder.group_topics.get((self, topic))
         if repartition is None:
             use = f"repartition topic {topic!r}"
@@ -241,16 +255,4 @@ class GroupedTableFlow(Flow[K, V]):
             if self.topic_name is not None:
                 self.builder.group_topics[self, topic] = repartition
         graph.add(self.logical, repartition)
-        node = TableAggregateNode(
-            node_name,
-            store=spec,
-            initializer=fold.initializer,
-            adder=fold.aggregator,
-            subtractor=subtractor,
-            emit=emission.emit,
-        )
-        send_deltas(node, emission)
-        logical = ProcessorLogicalNode(node, output_versioned=spec.is_versioned)
-        graph.add(repartition, logical)
-        sources = frozenset({repartition.name})
-        return TableFlow(self.builder, node_name, logical, sources, spec.key, spec.value, node)
+        return repartition, frozenset({repartition.name})

@@ -91,6 +91,7 @@ from logstate.topology.dsl.table_flow import (
     UntypedTableOptions,
 )
 from logstate.topology.dsl.table_table_join import TableJoinOptions, join_tables
+from logstate.topology.dsl.top_n import TopNOptions, top_n
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import Partitioner, TopicChooser
 from logstate.topology.operators.streams.filters import BranchNode
@@ -2083,6 +2084,52 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
             return SessionWindowedKStream(self, windows)
         return TimeWindowedKStream(self, windows)
 
+    def top_n(
+        self, n: int, by: Callable[[V], object], **options: Unpack[TopNOptions]
+    ) -> KTable[K, list[V]]:
+        """Keep the ``n`` values of each key with the greatest scores, greatest first.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> from logstate.serdes import list_of
+        >>> builder = StreamsBuilder()
+        >>> bids = builder.stream("bids", value=int).group_by_key()
+        >>> bids.top_n(2, lambda cents: cents, score=int, store="best").to_stream().to("best")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("bids", [("lamp", 7, 0), ("lamp", 9, 1), ("lamp", 5, 2)])
+        ...     driver.read("best", value=list_of(int))
+        [('lamp', [7]), ('lamp', [9, 7])]
+
+        Semantics:
+            Null key: dropped and counted as dropped.
+            Null value: dropped and counted as dropped. A value whose score is None is not ranked.
+            Late records: none is; records count whenever they come. For the greatest of each window
+                use ``agg(best=TopN(...))``.
+            Order: equal scores are in the order of the values' bytes. A list is sent only if it
+                has changed.
+            Repartition: only if an operator above may have changed keys.
+            Store: timestamped key-value, named ``store``, with the list of each key; and
+                ``<store>-rows`` with a row for each value in it.
+            Timestamp: the largest of those that changed the list.
+
+        Args:
+            n: values per key, at least 1.
+            by: ``by(value)`` returns the score.
+            options: ``store``, name or :class:`Materialized` of the store, required; ``score``, the
+                type of the scores, one that ``serdes.ordered`` takes, if neither an annotation of
+                ``by`` nor the type of the values says it; ``name``.
+
+        Returns:
+            The table of lists, written as Kafka's ``ListSerializer`` does.
+
+        Raises:
+            TopologyError: no store; one with a retention, a history, a capacity, a TTL or indexes;
+                ``n`` is not positive; the type of the scores is not known or has no order by bytes;
+                a serde is not known.
+
+        Source: Flink SQL's Top-N (``ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) <= n``).
+        """
+        return KTable._of(top_n(self, n, by, options))
+
     @overload
     def cogroup(self, aggregator: Callable[[A, V], A | None]) -> CogroupedKStream[K, A]: ...
     @overload
@@ -3714,6 +3761,52 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         fold = Fold("KTABLE-REDUCE-", None, add, value=self.value, difference=minus)
         table = self._aggregated(fold, subtract, store=store, emit=emit, name=name)
         return KTable._of(table)
+
+    def top_n(
+        self, n: int, by: Callable[[V], object], **options: Unpack[TopNOptions]
+    ) -> KTable[K, list[V]]:
+        """Keep the ``n`` rows of each group with the greatest scores, greatest first.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> from logstate.serdes import list_of
+        >>> builder = StreamsBuilder()
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> shops = stock.group_by(lambda item, n: (item[0], n), name="by-shop", key=str, value=int)
+        >>> shops.top_n(2, lambda n: n, score=int, store="most").to_stream().to("most")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("stock", [("A-tea", 5, 0), ("A-rum", 9, 1), ("A-gin", 2, 2)])
+        ...     driver.pipe("stock", "A-rum", None, timestamp=3)
+        ...     driver.read("most", value=list_of(int))
+        [('A', [5]), ('A', [9, 5]), ('A', [5, 2])]
+
+        Semantics: as :meth:`count`, but
+            Null value: a row that is deleted leaves its group, and the next one enters the list. A
+                row whose score is None is not ranked.
+            Order: as of :meth:`count`. Equal scores are in the order of the values' bytes. A list
+                is sent only if it has changed.
+            Store: timestamped key-value, named ``store``, with the list of each group; and
+                ``<store>-rows`` with a row for each value of the group.
+            Timestamp: the largest of those that changed the list.
+            Quirk: a group that loses its last row is deleted.
+
+        Args:
+            n: values per group, at least 1.
+            by: ``by(value)`` returns the score.
+            options: ``store``, name or :class:`Materialized` of the store, required; ``score``, the
+                type of the scores, one that ``serdes.ordered`` takes, if neither an annotation of
+                ``by`` nor the type of the values says it; ``name``.
+
+        Returns:
+            The table of lists, written as Kafka's ``ListSerializer`` does.
+
+        Raises:
+            TopologyError: no store; one with a retention, a history, a capacity, a TTL or indexes;
+                ``n`` is not positive; the type of the scores is not known or has no order by bytes;
+                a serde is not known.
+
+        Source: Flink SQL's Top-N over an updating table.
+        """
+        return KTable._of(top_n(self, n, by, options))
 
     @overload
     def aggregate(

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.windows import TumblingWindows
 from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
 from logstate.topology.dsl.flow import K, V
+from logstate.topology.dsl.sampling import SampledBy, sampled
 from logstate.topology.dsl.sorting import SortOptions, sorted_by_time
 from logstate.topology.dsl.stream_flow import StreamFlow
 
@@ -166,6 +167,54 @@ class RecordSelection(StreamFlow[K, V]):
         """
         selector = None if by is None else callbacks.mapper(by, "by")
         return distinct(self, selector, windows, {**options})
+
+    def sample(
+        self,
+        fraction: float,
+        *,
+        by: SampledBy = "key",
+        seed: int = 0,
+        key: Any = None,
+        name: str | None = None,
+    ) -> Self:
+        """Forward all records of a part of the keys, or a part of all records.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> visits = builder.stream("visits", value=str)
+        >>> visits.sample(0.5, seed=2).to("of-some-users")
+        >>> visits.sample(0.5, by="record").to("some")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for user in ("ada", "bob", "eve", "bob"):
+        ...         driver.pipe("visits", user, "home")
+        ...     driver.read("of-some-users", value=str), len(driver.read("some", value=str))
+        ([('ada', 'home'), ('eve', 'home')], 3)
+
+        A hash decides, so the sample is the same after a crash, in another run, and, by key, in
+        another application.
+
+        Semantics: as every operator, but
+            Null key: the record's topic, partition and offset decide, also with ``by="key"``.
+            Quirk: records that are left out are not counted as dropped. With ``by="record"``
+                records that an operator above has made of one record are all in the sample or none
+                of them; behind a repartition topic the offsets are those of that topic, which
+                another run may write in another order.
+
+        Args:
+            fraction: from 0 to 1: the expected part of the keys or records.
+            by: "key" or "record".
+            seed: another one has another, independent sample.
+            key: serde of the keys if it is not known, with ``by="key"``.
+            name: the operator's name; generated if not given.
+
+        Raises:
+            TopologyError: ``fraction``, ``by`` or ``seed`` is none of these; the serde of the keys
+                is missing.
+
+        Source: SQL's ``TABLESAMPLE BERNOULLI (percent) REPEATABLE (seed)``; in Kafka Streams and
+        Flink a ``filter`` by the hash of the key.
+        """
+        return sampled(self, fraction, by, seed, key, name)
 
     def sort_by_time(self, grace: timedelta, **options: Unpack[SortOptions]) -> Self:
         """Forward records in the order of their timestamps, each once its grace has passed.

@@ -22,7 +22,8 @@ the late records of windows, of sessions, of a join and of a table with a histor
 has a list, a map, a set and a counter; ``aggregates`` has records of several aggregates;
 ``counts`` has count windows and batches; ``distinct`` has distinct records; ``expiry`` has stores
 with a TTL; ``intervals`` has interval joins; ``as_of`` has as-of joins; ``indexes`` has stores
-with secondary indexes; ``indexed_expiry`` has stores with both; ``ordered`` has sorted records.
+with secondary indexes; ``indexed_expiry`` has stores with both; ``ordered`` has sorted records
+and the greatest of each key.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logstate.topology.operators.aggregates.top_n import Ranking, TopNNode
 from logstate.topology.operators.streams.sort_by_time import SortByTimeNode, WaitingRecords
 from tests.campaigns.simulation.ordered_records import OrderedRecords
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
@@ -25,3 +26,30 @@ def records_that_a_process_has_sorted_are_not_deleted_again(patch: Patch) -> Non
         "            gone.add(row_key)"
     )
     edit(patch, WaitingRecords, "forward_until", "put(row_key, None)", new)
+
+
+@scenario_bug(OrderedRecords.of)
+def the_greatest_values_are_those_of_the_process(patch: Patch) -> None:
+    """Whether a list has changed is decided by the list that the process sent last."""
+    old = "best, before, newest = ranking.best(key), None, timestamp"
+    new = (
+        f"{old}\n"
+        "        lists = globals().setdefault('_lists', {})\n"
+        "        if lists.get(key) == best:\n"
+        "            return\n"
+        "        lists[key] = best"
+    )
+    edit(patch, TopNNode, "compile", old, new)
+
+
+@scenario_bug(OrderedRecords.of)
+def values_behind_the_greatest_are_deleted_once_per_process(patch: Patch) -> None:
+    """A value that an undone attempt has removed stays in the log."""
+    old = "self._store.put(row_key, (more, timestamp, None) if more else None)"
+    new = (
+        "gone = globals().setdefault('_gone', set())\n"
+        "            if row_key not in gone:\n"
+        f"                {old}\n"
+        "            gone.add(row_key)"
+    )
+    edit(patch, Ranking, "keep_best", old, new)

@@ -1,0 +1,76 @@
+"""Samples by key and by record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from logstate.contracts.errors import TopologyError
+from logstate.testing import TopologyTestDriver
+from logstate.topology import StreamsBuilder, Topology
+from logstate.topology.operators.streams.sample import sampler
+
+
+def sampled(**options: Any) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).sample(**options).to("out")
+    return builder.build()
+
+
+def of_records(topology: Topology, count: int = 400) -> list[tuple[Any, Any]]:
+    with TopologyTestDriver(topology) as driver:
+        for number in range(count):
+            driver.pipe("in", None if number % 10 == 9 else f"k{number % 97}", str(number))
+        return driver.read("out", key=str, value=str)
+
+
+def test_by_key_all_records_of_a_key_are_in_the_sample_or_none() -> None:
+    found = of_records(sampled(fraction=0.3))
+    keys = {key for key, _ in found if key is not None}
+    assert 15 < len(keys) < 45
+    expected = [n for n in range(400) if n % 10 != 9 and f"k{n % 97}" in keys]
+    assert [int(value) for key, value in found if key is not None] == expected
+    assert 0 < sum(key is None for key, _ in found) < 40
+
+
+@pytest.mark.parametrize("by", ["key", "record"])
+def test_the_same_records_are_in_the_sample_again_and_others_with_another_seed(by: str) -> None:
+    first = of_records(sampled(fraction=0.5, by=by))
+    assert of_records(sampled(fraction=0.5, by=by)) == first
+    assert of_records(sampled(fraction=0.5, by=by, seed=1)) != first
+
+
+def test_by_record_records_of_a_key_are_in_the_sample_and_others_are_not() -> None:
+    found = of_records(sampled(fraction=0.5, by="record"))
+    assert 150 < len(found) < 250
+    values = {int(value) for key, value in found if key == "k0"}
+    assert 0 < len(values) < 4
+
+
+@pytest.mark.parametrize(("fraction", "count"), [(0, 0), (0.0, 0), (1, 400), (1.0, 400)])
+def test_nothing_and_everything_are_samples(fraction: float, count: int) -> None:
+    assert len(of_records(sampled(fraction=fraction))) == count
+
+
+def test_a_sample_has_its_part_of_many_keys_and_samples_of_two_seeds_are_independent() -> None:
+    one, other = sampler(0.1, 0), sampler(0.1, 1)
+    keys = [f"user-{number}".encode() for number in range(20_000)]
+    assert sum(map(one, keys)) == pytest.approx(2_000, abs=150)
+    assert sum(one(key) and other(key) for key in keys) == pytest.approx(200, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"fraction": 1.5}, "fraction of sample.*found 1.5"),
+        ({"fraction": True}, "found True"),
+        ({"fraction": float("nan")}, "found nan"),
+        ({"fraction": 0.5, "by": "value"}, 'must be "key" or "record"'),
+        ({"fraction": 0.5, "seed": 2**63}, "seed of sample"),
+        ({"fraction": 0.5, "seed": 0.5}, "seed of sample"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_remedy(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(TopologyError, match=text):
+        sampled(**options)
