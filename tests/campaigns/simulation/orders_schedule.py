@@ -1,4 +1,4 @@
-"""Schedules of flows of their own, which judge the end themselves."""
+"""Schedules that have another flow than the drawn one, and judge its end themselves."""
 
 from __future__ import annotations
 

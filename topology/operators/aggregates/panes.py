@@ -46,8 +46,8 @@ from logstate.topology.operators.aggregates.count_window import Timers
 from logstate.topology.operators.streams.idle_clock import (
     Waiting,
     advance_when_idle,
+    close_windows,
     observed_cell,
-    ticked_cell,
 )
 
 _HEAD = struct.Struct(">qqq?ii")
@@ -152,13 +152,10 @@ class PanesNode(ProcessorNode):
 
         The latter if the windows have the option; then the tick is one of the aggregation, too.
         """
-        of_windows = observed_cell(task, self.window_clock)
-        ticked = ticked_cell(task, self.window_clock)
 
         def emit_due(time: int) -> None:
             panes.run_due(time, None)
-            if of_windows.time < time:
-                of_windows.time = ticked.time = time
+            close_windows(task, (self.window_clock,), time)
 
         waiting = Waiting(panes.times, panes.last_due, emit_due)
         idle_ms = self.close_on_idle_ms

@@ -18,7 +18,7 @@ The module decides; that the inputs are idle, the worker or the test driver find
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from logstate.contracts.open_rows import open_rows
@@ -194,6 +194,14 @@ def observed_cell(task: TaskContext, name: str) -> TimeCell:
 def ticked_cell(task: TaskContext, name: str) -> TimeCell:
     """Return where its last advance without a record ended."""
     return task.time_cell(f"idle:{name}")
+
+
+def close_windows(task: TaskContext, clocks: Iterable[str], time: int) -> None:
+    """Let windows take part in a tick of an operator below them: their clocks reach its time."""
+    for name in clocks:
+        observed = observed_cell(task, name)
+        if observed.time < time:
+            observed.time = ticked_cell(task, name).time = time
 
 
 def advance_when_idle(

@@ -40,8 +40,7 @@ from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGet
 from logstate.topology.operators.streams.idle_clock import (
     Waiting,
     advance_when_idle,
-    observed_cell,
-    ticked_cell,
+    close_windows,
 )
 
 
@@ -151,7 +150,6 @@ class SuppressNode(TableNode):
         the inputs have been idle for the time of the option.
         """
         wait = self.wait_ms
-        windows = [(observed_cell(task, o), ticked_cell(task, o)) for o in self.window_clocks]
 
         def close_times() -> Iterator[int]:
             return (ms + wait for ms in buffer.times())
@@ -165,10 +163,7 @@ class SuppressNode(TableNode):
                 return
             while buffer.min_timestamp <= time - wait:
                 emit_first()
-            closed = min(time + 1, TIMESTAMP_MAX)
-            for of_windows, ticked in windows:
-                if of_windows.time < closed:
-                    of_windows.time = ticked.time = closed
+            close_windows(task, self.window_clocks, min(time + 1, TIMESTAMP_MAX))
 
         # The name of its store: unlike that of a node it differs from those of all other clocks.
         clock = self.store.name
