@@ -57,7 +57,9 @@ def _top_n(
     name: str | None = None,
 ) -> TableFlow[Any, Any]:
     if n is None:
-        raise declaration_error("top_n() needs the number of values per group, for example 10.")
+        raise declaration_error(
+            "n of top_n() is None. Give the number of values per group, for example 10."
+        )
     check_count(n, "n of top_n()")
     callbacks.of_shape(by, "by of top_n()", "(value)", 1)
     kept = required_store(store, "top_n()")
