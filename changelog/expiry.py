@@ -129,6 +129,8 @@ class Expiry:
             assert spec.ttl_ms is not None
             cell, writes = self._context.time_cell(spec.clock_name), self._writes[spec.name]
             cell.time = self._time_of(spec, stream_time)
+            if rows.are_taken:
+                continue
             keys, is_limited = rows.expired_keys(cell.time, spec.ttl_ms)
             rows.remove(keys)
             for key in keys:

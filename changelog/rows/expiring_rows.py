@@ -145,6 +145,8 @@ class ExpiringRows(Rows):
         super().__init__(prefix, backend, is_cached=is_cached)
         self.index = index
         self._clock = clock
+        #: an operator takes rows that expire, and commits leave them to it
+        self.are_taken = False
         #: of the tombstones of its rows that expire
         self.expired_headers = EXPIRED_HEADERS
         #: puts that wait for the next scan or commit: of each key the last one, as it is logged
@@ -318,6 +320,17 @@ class ExpiringRows(Rows):
         """Delete rows that have expired."""
         self.put_rows(dict.fromkeys(keys))
 
+    def take_expired(self, stream_time: int, ttl_ms: int) -> list[tuple[int, bytes, bytes]]:
+        """Delete all rows that have expired; return them by their times and then by their keys."""
+        taken: list[tuple[int, bytes, bytes]] = []
+        has_more = True
+        while has_more:
+            keys, has_more = self.expired_keys(stream_time, ttl_ms)
+            rows = ((key, self.get(key)) for key in keys)
+            taken += ((_unpack_time(row, 8)[0], key, row) for key, row in rows if row is not None)
+            self.remove(keys)
+        return sorted(taken)
+
     def is_due(self, stream_time: int, ttl_ms: int) -> bool:
         """Whether any entry is due."""
         end = pack_time(max(0, min(stream_time - ttl_ms + 1, _MAX_TIME_MS)))
@@ -340,6 +353,9 @@ class ExpiringRows(Rows):
         self.index.put(entry, None)
         self.index.add(time + key)
         moved = time + row[TIME_BYTES:]
+        if self._journal is not None:
+            super().put_rows({key: moved})
+            return
         self._current.rows[key] = moved
         self._overlay.put(key, moved)
 
@@ -355,6 +371,7 @@ class ExpiringRows(Rows):
         super().end_journal(rollback=rollback)
         if rollback:
             self.waiting.clear()
+            self._searched = b""
         self.index.end_journal(rollback=rollback)
 
     def freeze(self) -> Layer:

@@ -212,6 +212,27 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         self.put(key, None)
         return found
 
+    def expired_rows(self) -> Callable[[int], list[tuple[K, V, int]]]:
+        """Return a function that deletes the rows that have expired at a stream time.
+
+        It returns their keys, values without times, and the times at which they expired, in the
+        order of these. From now on commits leave it to the caller.
+        """
+        rows, ttl_ms, codec, log = self._rows, self._ttl_ms, self.codec, self._writes.add
+        assert isinstance(rows, ExpiringRows)
+        assert ttl_ms is not None
+        rows.are_taken = True
+
+        def take(stream_time: int) -> list[tuple[K, V, int]]:
+            taken = []
+            for time, key, row in rows.take_expired(stream_time, ttl_ms):
+                log(key, (key, None, stream_time, rows.expired_headers))
+                value = codec.decode_value(codec.row_format.value_of(row))
+                taken.append((codec.decode_key(key), value, time + ttl_ms))
+            return taken
+
+        return take
+
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         if self._ttl_ms is None:

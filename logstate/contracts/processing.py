@@ -99,6 +99,13 @@ class TimeCell:
         self.time = time
 
 
+#: deletes the rows of a store that have expired at a stream time; returns their keys, their values
+#: and the times at which they expired, in the order of these
+TakeExpired: TypeAlias = "Callable[[int], list[tuple[Any, Any, int]]]"
+#: (key, value, time at which the row expired)
+EmitExpired: TypeAlias = "Callable[[Any, Any, int], None]"
+
+
 class IdleTime(NamedTuple):
     """For how long the inputs of a task have been idle; both times are monotonic, in ms.
 
@@ -369,6 +376,13 @@ class TaskContext(Protocol):
 
     def repeat_timers(self, timers: Cancellable) -> None:
         """Call a schedule of timers after the current record, if others were called before it."""
+
+    def when_rows_expire(self, stream: str, take: TakeExpired, emit: EmitExpired) -> None:
+        """Register, while compiling, a stream of the rows of a store that expire.
+
+        Before the record that advances stream time, the task calls ``take`` of all streams, and
+        then ``emit`` for each row, in the order of the times at which the rows expired.
+        """
 
     def when_idle(self, name: str, operator: IdleOperator) -> None:
         """Register, while compiling, an operator for the time when the inputs are idle.

@@ -69,6 +69,7 @@ class StoreSpec:
     ttl_ms: int | None = None  # key-value stores: a row expires so long after its time
     #: with a TTL: the clock by which rows expire; by the wall clock, which also is their time
     ttl_by: TtlClock = "stream_time"
+    expired: str | None = None  # with a TTL: the name of the stream of its rows that expire
     renews_on_read: bool = False  # with a TTL: a get gives the row the time of its record
     indexes: tuple[IndexSpec, ...] = ()  # key-value stores: rows are found by parts of values
     with_headers: bool = False  # rows keep record headers (KIP-1271)

@@ -12,7 +12,8 @@ a cut has no cancelled ones: their neighbors may be called in a different order 
 
 Looks for due timers of keys are a separate kind of schedule, ``timers``, by stream time. They
 are called before the record that advances stream time to them, all others after it. If that record
-sets a timer that is due already, the look is repeated after it.
+sets a timer that is due already, the look is repeated after it. The look for rows that expire, of
+kind ``expiry``, comes before those: a timer may write a row over one that has expired.
 
 The next due times affect results, so they are part of the committed cut (``next_times``) and are
 restored with it, in the order of the heap. That applies to wall-clock schedules too: if they were
@@ -33,10 +34,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.task.queues import offer, poll
 
-PunctuationKind: TypeAlias = Literal["timers", "stream_time", "wall_clock"]
+PunctuationKind: TypeAlias = Literal["expiry", "timers", "stream_time", "wall_clock"]
 
 _LOGGER = logging.getLogger(__name__)
 
+#: the kinds that are called before the record that advances stream time
+_BEFORE: tuple[PunctuationKind, ...] = ("expiry", "timers")
 #: less than the event time of any processed record
 _AT_ONCE = -1
 #: later than any
@@ -141,6 +144,7 @@ class Punctuations:
     def __init__(self) -> None:
         #: heaps
         self._by_kind: dict[PunctuationKind, list[Punctuation]] = {
+            "expiry": [],
             "timers": [],
             "stream_time": [],
             "wall_clock": [],
@@ -354,10 +358,11 @@ class Punctuations:
 
     def refresh(self) -> None:
         """Compute ``next_stream_time`` and ``next_timers`` again."""
-        timers, heap = self._by_kind["timers"], self._by_kind["stream_time"]
+        heap = self._by_kind["stream_time"]
+        before = [one[0].next_time for kind in _BEFORE if (one := self._by_kind[kind])]
         # A cancelled schedule counts: it leaves the heap at its time.
         earliest = heap[0].next_time if heap else None
-        self.next_timers = timers[0].next_time if timers else _NEVER
+        self.next_timers = min(before, default=_NEVER)
         self.next_stream_time = _AT_ONCE if self.is_interrupted else earliest
 
 

@@ -38,11 +38,7 @@ from logstate.contracts.processing import (
     IdleTime,
     TimeCell,
 )
-from logstate.contracts.records import (
-    FetchedRecord,
-    TaskId,
-    TopicPartition,
-)
+from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
 from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.idle_inputs import TaskIdle
@@ -175,7 +171,7 @@ class Task(TaskInput):
         start_ms: int | None = None,
         name: str | None = None,
     ) -> Cancellable:
-        assert kind in ("timers", "stream_time", "wall_clock"), kind
+        assert kind in ("expiry", "timers", "stream_time", "wall_clock"), kind
         clock = cast("PunctuationKind", kind)
         name = name or self.punctuations.name_of_next(clock)
         guarded = self.guard.guarded_callback(name, callback)
@@ -390,6 +386,7 @@ class Task(TaskInput):
         self._sources = {}
         self.misuse = None
         self.punctuations = Punctuations()
+        self.expired_rows.clear()
         self.idle_ticks.clear()
         self.open_operators.clear()
 

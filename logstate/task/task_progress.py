@@ -20,8 +20,11 @@ from logstate.contracts.open_rows import LookAtOpen
 from logstate.contracts.processing import (
     Cancellable,
     CommitBuffered,
+    EmitExpired,
     FanOut,
     IdleOperator,
+    TakeExpired,
+    TaskContext,
     Traces,
 )
 from logstate.contracts.records import (
@@ -36,6 +39,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
+from logstate.task.expired_rows import ExpiredRows
 from logstate.task.idle_ticks import IdleTicks
 from logstate.task.open_operators import OpenOperators
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
@@ -124,6 +128,7 @@ class TaskProgress:
         self.sends = True
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
+        self.expired_rows = ExpiredRows()
         self.idle_ticks = IdleTicks()
         self.open_operators = OpenOperators()
         #: monotonic time before which nothing is processed, because a record waits for its retry
@@ -195,6 +200,9 @@ class TaskProgress:
         """
         raise NotImplementedError
 
+    def when_rows_expire(self, stream: str, take: TakeExpired, emit: EmitExpired) -> None:
+        self.expired_rows.add(cast("TaskContext", self), stream, take, emit)
+
     def when_idle(self, name: str, operator: IdleOperator) -> None:
         self.idle_ticks.add(name, operator, self.compiling)
 
@@ -224,7 +232,8 @@ class TaskProgress:
         self.timestamp, self.headers = now, None
         try:
             with self.running():
-                count = self.punctuations.fire(kind, now, only=only)
+                count = self.punctuations.fire("expiry", now) if kind == "timers" else 0
+                count += self.punctuations.fire(kind, now, only=only)
                 if kind == "stream_time" and self.punctuations.repeat_timers(now):
                     count += self.punctuations.fire("timers", now)
         except RetryLater as later:

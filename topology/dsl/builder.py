@@ -15,6 +15,7 @@ from logstate.topology.declaring.argument_checks import check_store
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.late_binding import refuse_late_binding
 from logstate.topology.declaring.naming import check_name
+from logstate.topology.dsl.expired_streams import taken_expired_stream
 from logstate.topology.dsl.flow import GlobalKTable, InternalStreamsBuilder, K, V
 from logstate.topology.dsl.handles import KStream, KTable
 from logstate.topology.dsl.late_streams import add_late_changes, taken_late_stream
@@ -260,6 +261,56 @@ class StreamsBuilder(InternalStreamsBuilder):
         Source: of this library; as Flink's side output of late data.
         """
         return KStream._of(taken_late_stream(self, name, key, value))
+
+    @overload
+    def expired(self, name: str, *, value: type[V] | Serde[V]) -> KStream[str, V]: ...
+    @overload
+    def expired(
+        self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> KStream[K, V]: ...
+    @overload
+    def expired(self, name: str, *, key: Any = ..., value: Any = ...) -> KStream[Any, Any]: ...
+    def expired(self, name: str, *, key: Any = None, value: Any = None) -> KStream[Any, Any]:
+        """The stream of the rows that expire of the store that was declared with ``expired=name``.
+
+        >>> from datetime import timedelta
+        >>> from logstate import Materialized, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> visits = Materialized("visits", ttl=timedelta(minutes=30), expired="ended-visits")
+        >>> _ = builder.stream("clicks", value=str).group_by_key().count(store=visits)
+        >>> builder.expired("ended-visits", key=str, value=int).to("ended", value=int)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "a", 0), ("ada", "b", 5)])
+        ...     driver.pipe("clicks", "ada", "c", timestamp=1_800_005)
+        ...     driver.read_with_timestamps("ended", value=int)
+        [('ada', 2, 1800005)]
+
+        Semantics:
+            Null key: never in it: rows have keys.
+            Null value: never in it: a deletion is not an expiry, and a deleted row does not expire.
+            Late records: one that gives a row an earlier time lets it expire earlier; one that has
+                expired already is dropped, and not in the stream.
+            Order: by the times of expiry and then by the keys' bytes, before the record that
+                advances stream time to them, as timers (``KeyTimers``). Each row once.
+            Repartition: none; its records are where the store is.
+            Store: none; the store deletes its rows when they are emitted, and not in commits.
+            Timestamp: the row's time + TTL; there are no headers.
+
+        Args:
+            name: as in the store's ``expired=``; also the name of the node in descriptions.
+            key: type or serde of the keys; that of the store if not given. It is for type checkers.
+            value: likewise of the store's values, which have no timestamps here.
+
+        Returns:
+            The stream: the key and the last value of each row.
+
+        Raises:
+            TopologyError: no store was declared with this name before, or several were, no operator
+                is connected to it yet, or the stream was taken already.
+
+        Source: of this library.
+        """
+        return KStream._of(taken_expired_stream(self, name, key, value))
 
     @overload
     def table(

@@ -26,6 +26,7 @@ from logstate.topology.declaring.windows import (
     advance_ms_of,
     duration_ms,
 )
+from logstate.topology.processor.processor_stores import check_expired
 
 AnyWindows: TypeAlias = Windows | SlidingWindows | SessionWindows
 
@@ -81,6 +82,8 @@ class Materialized:
             removal is not sent downstream, as with a capacity.
         ttl_by: ``"wall_clock"`` is refused: rows of a table have their own times. Stores of
             processors have it.
+        expired: with a ttl: name of the stream of the rows that expire, see
+            :meth:`StreamsBuilder.expired`.
         indexes: secondary indexes of a plain table: functions of a value by the names of the
             indexes, or :func:`index`. ``store.by("city", "Oslo")`` and ``by_range`` read rows by
             what the functions return. They are local: there is no topic for them.
@@ -109,6 +112,7 @@ class Materialized:
     ttl: timedelta | None = None
     indexes: Indexes | None = None
     ttl_by: TtlClock = "stream_time"
+    expired: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "a store")
@@ -119,6 +123,7 @@ class Materialized:
         if self.headers is not None:
             check_flags(whose, headers=self.headers)
         check_count(self.capacity, f"the capacity of {whose}")
+        check_expired(self.name, self.ttl, self.expired)
         if self.ttl_by != "stream_time":
             raise declaration_error(
                 f"Store {self.name!r} has ttl_by={self.ttl_by!r}, but the rows of a table have"
@@ -209,8 +214,9 @@ def key_value_spec(
     if store.history is None:
         indexes = index_specs(store.name, store.indexes, value)
         return _spec(
-            store, "timestamped_key_value", key, value, defaults, ttl_ms=ttl_ms, indexes=indexes
-        )
+            store, "timestamped_key_value", key, value, defaults,
+            ttl_ms=ttl_ms, indexes=indexes, expired=store.expired,
+        )  # fmt: skip
     history_ms = duration_ms(store.history, f"history of store {store.name!r}")
     return _spec(store, "versioned", key, value, defaults, history_ms=history_ms)
 

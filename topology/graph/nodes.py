@@ -169,6 +169,8 @@ class ProcessorNode(Node, ABC):
     forwards_each: ClassVar[bool] = False
     #: a record that it forwards may go to some of its children only
     chooses_children: ClassVar[bool] = False
+    #: it makes its records without those of its parents, which send it none
+    gets_no_results: ClassVar[bool] = False
     #: it may be below a table that sends the changes of its rows in their place
     takes_deltas: ClassVar[bool] = False
 

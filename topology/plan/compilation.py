@@ -55,9 +55,10 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
     compiled: dict[str, Process] = {}
     changing = changing_nodes(sub_topology)
     starting: dict[str, list[Callable[[], None]]] = {}
+    apart = {n.name for n in sub_topology.nodes if getattr(n, "gets_no_results", False)}
     # Parents come before children in the plan, so children first is the plan backwards.
     for node in reversed(sub_topology.nodes):
-        names = sub_topology.children[node.name]
+        names = [name for name in sub_topology.children[node.name] if name not in apart]
         below = [compiled[name] for name in names]
         task.starting = starting[node.name] = []
         task.compiling = node.name

@@ -197,6 +197,7 @@ def counter_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[CounterStore[K]]:
     """A store of a whole number per key, to which processors add.
@@ -226,6 +227,8 @@ def counter_store(
         logged: whether the store has a changelog.
         ttl: a counter expires so long after it was last added to, see :func:`key_value_store`.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
+        expired: with a ttl by stream time: name of the stream of the counters that expire, see
+            :meth:`StreamsBuilder.expired`.
         changelog_config: configuration of the changelog topic.
 
     Returns:
@@ -236,7 +239,7 @@ def counter_store(
     return declared_store(
         name, "counter", key, int,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        **ttl_options(name, ttl, ttl_by),
+        **ttl_options(name, ttl, ttl_by, expired),
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ def key_value_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
     renew_on_read: bool = False,
     indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
@@ -75,6 +76,8 @@ def key_value_store(
         ttl_by: with a ttl: ``"wall_clock"`` counts it from the wall clock at the put, by the wall
             clock of the instance, also while there are no records. The clock of a store never goes
             back. No put has expired already, whatever the time of its record.
+        expired: with a ttl by stream time: name of the stream of the rows that expire, see
+            :meth:`StreamsBuilder.expired`.
         renew_on_read: with a ttl: ``get`` of a processor gives the row that it finds the time of
             the current record, if that is later. It is a write: the row is logged again, once per
             key and commit. Scans, reads by an index and queries renew nothing.
@@ -101,7 +104,7 @@ def key_value_store(
     return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        renews_on_read=renew_on_read, indexes=indexes, **ttl_options(name, ttl, ttl_by),
+        renews_on_read=renew_on_read, indexes=indexes, **ttl_options(name, ttl, ttl_by, expired),
     )  # fmt: skip
 
 
@@ -156,6 +159,7 @@ def timestamped_key_value_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
     indexes: Indexes | None = None,
     changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
@@ -195,7 +199,8 @@ def timestamped_key_value_store(
     return declared_store(
         name, "timestamped_key_value", key, value,
         in_memory=in_memory, is_logged=logged, with_headers=headers,
-        changelog_config=changelog_config, ttl_ms=ttl_ms(name, ttl), indexes=indexes,
+        changelog_config=changelog_config, indexes=indexes,
+        **ttl_options(name, ttl, ttl_by, expired),
     )  # fmt: skip
 
 
@@ -411,7 +416,9 @@ def versioned_store(
     )  # fmt: skip
 
 
-def ttl_options(store: str, ttl: timedelta | None, ttl_by: str) -> dict[str, Any]:
+def ttl_options(
+    store: str, ttl: timedelta | None, ttl_by: str, expired: str | None = None
+) -> dict[str, Any]:
     """Return the fields of the specification of a store for its TTL, and for the clock of that."""
     if ttl_by not in get_args(TtlClock):
         raise declaration_error(
@@ -423,7 +430,23 @@ def ttl_options(store: str, ttl: timedelta | None, ttl_by: str) -> dict[str, Any
             f"Store {store!r} has ttl_by={ttl_by!r} and no ttl: its rows do not expire. Give a"
             " ttl=, or leave out ttl_by=."
         )
-    return {"ttl_ms": ttl_ms(store, ttl), "ttl_by": ttl_by}
+    check_expired(store, ttl, expired)
+    if expired is not None and ttl_by != "stream_time":
+        raise declaration_error(
+            f"Store {store!r} has expired={expired!r} and ttl_by={ttl_by!r}: rows are emitted"
+            " before the record that advances stream time, and the wall clock has none. Leave out"
+            " one."
+        )
+    return {"ttl_ms": ttl_ms(store, ttl), "ttl_by": ttl_by, "expired": expired}
+
+
+def check_expired(store: str, ttl: timedelta | None, expired: str | None) -> None:
+    """Raise TopologyError for a stream of rows that expire where none do."""
+    if expired is not None and ttl is None:
+        raise declaration_error(
+            f"Store {store!r} has expired={expired!r} and no ttl: its rows do not expire. Give a"
+            " ttl=, or leave out expired=."
+        )
 
 
 def ttl_ms(store: str, ttl: timedelta | None) -> int | None:

@@ -18,6 +18,7 @@ from tests.campaigns.simulation.deltas import Deltas
 from tests.campaigns.simulation.directories import Directories
 from tests.campaigns.simulation.directory_claims import DirectoryClaims
 from tests.campaigns.simulation.distinct_records import DistinctRecords
+from tests.campaigns.simulation.expired_rows import ExpiredRows
 from tests.campaigns.simulation.expiry import Expiry, IndexedExpiry
 from tests.campaigns.simulation.failed_ends import FailedEnds
 from tests.campaigns.simulation.foreign_keys import ForeignKeys
@@ -67,6 +68,7 @@ STORIES = {
     "directories": Story(Directories.of),
     "expiry": Story(Expiry.of),
     "distinct_records": Story(DistinctRecords.of),
+    "expired_rows": Story(ExpiredRows.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
     "changes": Story(Changes.of),
     "collection_stores": Story(CollectionStores.of),

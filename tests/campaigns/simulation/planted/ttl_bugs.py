@@ -7,7 +7,9 @@ from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.stores import key_value
+from logstate.task.expired_rows import ExpiredRows
 from logstate.task.task_progress import TaskProgress
+from tests.campaigns.simulation.expired_rows import ExpiredRows as ExpiredRowsSchedules
 from tests.campaigns.simulation.expiry import Expiry as Schedules
 from tests.campaigns.simulation.expiry import IndexedExpiry
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
@@ -102,3 +104,16 @@ def an_idle_task_keeps_rows_that_expire_by_the_wall_clock(patch: Patch) -> None:
     """Rows that expire by the wall clock wait for the next record to be deleted."""
     old = "self.state.expiry.is_due_while_idle(self.stream_time, now)"
     edit(patch, TaskProgress, "punctuate", old, "False")
+
+
+@scenario_bug(ExpiredRowsSchedules.of)
+def a_row_that_was_emitted_stays_in_the_log(patch: Patch) -> None:
+    """A row is emitted when it expires, a restore brings it back, and it is emitted again."""
+    old = "log(key, (key, None, stream_time, rows.expired_headers))"
+    edit(patch, key_value.TaskKeyValueStore, "expired_rows", old, "pass")
+
+
+@scenario_bug(ExpiredRowsSchedules.of)
+def a_row_is_emitted_after_the_record_that_is_too_late_for_it(patch: Patch) -> None:
+    """A row is emitted after the record that lets it expire, which may have written its key."""
+    edit(patch, ExpiredRows, "add", '"expiry"', '"stream_time"')

@@ -129,6 +129,40 @@ def test_a_replay_leaves_one_entry_for_each_row(loads: bool, applies: bool) -> N
     state.close()
 
 
+@pytest.mark.parametrize("spec", [PLAIN, TABLE], ids=["plain", "table"])
+def test_rows_that_are_taken_and_rolled_back_are_taken_again(spec: StoreSpec) -> None:
+    bench = StoreBench(spec)
+    take = bench.store.expired_rows()
+    put(bench, "b", 1, 0)
+    put(bench, "a", 2, 0)
+    put(bench, "c", 3, 0)
+    put(bench, "c", 4, 60)  # its entry is at its first time
+    bench.commit()
+    bench.context.see(TTL_MS)
+
+    bench.begin_record()
+    first = take(TTL_MS)
+    bench.end_record(rollback=True)
+    bench.context.see(TTL_MS)
+
+    assert take(TTL_MS) == first == [("a", 2, TTL_MS), ("b", 1, TTL_MS)]
+    assert take(TTL_MS) == []
+    assert {write.key for write in bench.commit() if write.value is None} == {b"a", b"b"}
+    assert take(TTL_MS + 60) == [("c", 4, TTL_MS + 60)]
+    assert not entries(bench)
+    bench.close()
+
+
+def test_a_commit_leaves_rows_that_are_taken() -> None:
+    bench = StoreBench(PLAIN)
+    take = bench.store.expired_rows()
+    put(bench, "a", 1, 0)
+    bench.context.see(TTL_MS)
+    bench.commit()
+    assert take(TTL_MS) == [("a", 1, TTL_MS)]
+    bench.close()
+
+
 def test_the_entries_that_a_commit_moves_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiring_rows, "_DELETED_MIN", 2)
     monkeypatch.setattr(expiring_rows, "_DELETED_PER_ROW", 0)

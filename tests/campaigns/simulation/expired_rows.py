@@ -1,0 +1,101 @@
+"""Streams of rows that expire, under the faults of any schedule.
+
+Which rows expire, and in which order, follows from the orders of a partition and their order, and
+from nothing else. So the rows that were committed are, exactly and in their order, those of a run
+without faults: each once, whenever the commits were.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+
+from logstate.contracts.records import Record
+from logstate.testing import TopologyTestDriver
+from logstate.testing.simulation.swarm import Swarm
+from logstate.testing.simulation.upstream import Input
+from logstate.topology import (
+    Materialized,
+    Processor,
+    StreamsBuilder,
+    Topology,
+    key_value_store,
+)
+from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation.oracles import same
+from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.swarm import draw
+
+_TTL = timedelta(milliseconds=5)
+#: of counts per key, of the last orders, and of counts of the counts that expired
+_TOPICS = ("enriched", "windowed", "regions")
+
+
+class KeepLast(Processor[str, str, None, None]):
+    """Keeps the last order of a key, and deletes some."""
+
+    def process(self, record: Record[str, str]) -> None:
+        value = None if record.value.endswith("7") else record.value
+        self.context.store("last").put(record.key, value)
+
+
+@cache
+def topology(*, in_memory: bool) -> Topology:
+    """Counts per key, the last orders, and counts of the counts that expired."""
+    builder = StreamsBuilder(in_memory_stores=in_memory)
+    orders = builder.stream(flow.ORDERS, key=str, value=str)
+    counted = Materialized("counts", ttl=_TTL, expired="ended")
+    orders.group_by_key().count(store=counted)
+    last = key_value_store("last", str, str, ttl=2 * _TTL, expired="gone", in_memory=in_memory)
+    orders.process(KeepLast, stores=last)
+    ended = builder.expired("ended", key=str, value=int)
+    ended.map_values(str, value=str).to(_TOPICS[0])
+    gone = builder.expired("gone", key=str, value=str)
+    gone.to(_TOPICS[1])
+    forgotten = Materialized("forgotten", ttl=4 * _TTL, expired="forgotten-counts")
+    ended.group_by_key().count(store=forgotten)
+    counts = builder.expired("forgotten-counts", key=str, value=int)
+    counts.map_values(str, value=str).to(_TOPICS[2])
+    return builder.build()
+
+
+class ExpiredRows(Schedule):
+    """A schedule of this flow; exactly-once, because then each row is there once."""
+
+    @classmethod
+    def of(cls, seed: int) -> ExpiredRows:
+        """The configuration and the faults of a seed."""
+        return cls(replace(draw(seed), variant="expired", guarantee="exactly_once"))
+
+    def __init__(self, swarm: Swarm) -> None:
+        # A transaction cannot send time 0, and a row of that time would expire later.
+        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=48, prices=0)
+        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
+        super().__init__(swarm, inputs=later)
+        self.judge = self._judge
+
+    def _topology(self) -> Topology:
+        return topology(in_memory=self.swarm.in_memory)
+
+    def _judge(self) -> None:
+        for topic in _TOPICS:
+            wanted, found = defaultdict(list), defaultdict(list)
+            for partition in range(self.partitions):
+                orders = tuple(one for one in self.inputs if one.partition == partition)
+                for key, value in _undisturbed(orders)[topic]:
+                    wanted[key].append(value)
+            for key, value in self.committed_records(topic):
+                found[key].append(value)
+                self.counters["compared_rows"] += 1
+            same(f"rows of {topic} that expired", dict(found), dict(wanted))
+
+
+@cache
+def _undisturbed(orders: tuple[Input, ...]) -> dict[str, list[tuple[str, str]]]:
+    """The rows by topic of a run without faults."""
+    with TopologyTestDriver(topology(in_memory=True)) as driver:
+        for one in orders:
+            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
+        return {topic: driver.read(topic, key=str, value=str) for topic in _TOPICS}

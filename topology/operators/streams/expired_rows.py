@@ -1,0 +1,41 @@
+"""Rows that expire as a stream: they are deleted and emitted before the record that ends their TTL.
+
+A task looks for them before it runs timers and the record that advances stream time. So a row is
+deleted and emitted in one commit, in the order of event time, whenever the commits are, and nothing
+can write its key before. Commits do not delete rows of such a store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.blame import labelled
+from logstate.topology.graph.nodes import Children, Forward, ProcessorNode
+
+
+class ExpiredRowsNode(ProcessorNode):
+    """The head of the stream of a store's rows that expire: key, last value, time + TTL."""
+
+    gets_no_results = True
+
+    store: StoreSpec = field(kw_only=False)
+
+    def store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
+        def emit(key: Any, value: Any, expired_at: int) -> None:
+            task.timestamp, task.headers = expired_at, None
+            forward(key, value, expired_at, None)
+
+        take = task.store(self.store.name).expired_rows()
+        task.when_rows_expire(self.name, take, labelled(emit, self.name))
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            raise AssertionError("no operator sends it records")
+
+        return process
