@@ -155,7 +155,7 @@ def test_a_chosen_topic_that_does_not_exist_is_named(tmp_path: Path) -> None:
     cluster = FakeCluster({"in": 1})
     fill(cluster)
     app = started(partitioned(chosen, set()), cluster, tmp_path)
-    app.start()
+    app.start(waits=False)
     patience.until(lambda: not app.is_alive)
     with pytest.raises(ProcessingError, match=r"topic 'out'.*does not exist.*Create it"):
         app.close()
