@@ -220,6 +220,12 @@ CASES = [
         (("SortByTimeNode", "late", 1, 1),),
     ),
     Case(
+        "top n",
+        lambda b: words(b).group_by_key().top_n(1, len, score=int, store="n"),
+        NO_KEY + NO_VALUE,
+        (("TopNNode", "null_key", 1, 0), ("TopNNode", "null_value", 1, 0)),
+    ),
+    Case(
         "count windows",
         lambda b: words(b).group_by_key().windowed_by(CountWindows(2)).count(store="n"),
         NO_KEY + NO_VALUE,
