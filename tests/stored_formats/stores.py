@@ -6,10 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from logstate import serdes
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.operators.aggregates.panes import PaneRow, PaneRowSerde
+from logstate.topology.operators.aggregates.rank_serde import Ranked, RankSerde
+from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
+from logstate.topology.operators.streams.waiting_record import (
+    WaitingKey,
+    WaitingKeySerde,
+    WaitingRecord,
+    WaitingRecordSerde,
+)
 from tests.unit.changelog.store_bench import BenchContext
 from tests.unit.changelog.store_kinds import KINDS, RETENTION_MS, Input, KindUnderTest
 
@@ -107,6 +116,45 @@ def _put_pane_row(store: Any, one: Input, context: BenchContext) -> None:
     store.put(one.key, ValueAndTimestamp(row, one.time))
 
 
+def _of_ordered_records() -> Iterator[KindUnderTest]:
+    """The rows of sort_by_time() and of the ranking of top_n()."""
+    table = next(kind for kind in KINDS if kind.name == "timestamped")
+    keys, values = table.spec.key, table.spec.value
+    waiting = replace(
+        table.spec,
+        key=WaitingKeySerde(keys),
+        value=WaitingRecordSerde(values),
+        with_headers=True,
+    )
+    yield KindUnderTest("timestamped of waiting records", waiting, _put_waiting, _rows_of)
+    ranks = RankSerde(serdes.ordered(int), values)
+    ranked = replace(table.spec, key=KeyAndIdSerde(keys, ranks))
+    yield KindUnderTest("timestamped of ranked values", ranked, _put_ranked, _rows_of)
+
+
+def _rows_of(store: Any, clock: int) -> Any:
+    return list(store.all())
+
+
+def _put_waiting(store: Any, one: Input, context: BenchContext) -> None:
+    if one.choice == 4:
+        first, _ = next(store.all())
+        store.put(first, None)
+        return
+    key = WaitingKey(one.time, one.choice, None if one.choice == 0 else one.key)
+    record = WaitingRecord(one.value, "in" if one.choice else None, one.choice, one.time)
+    store.put(key, ValueAndTimestamp(record, one.time, HEADERS.get(one.choice)))
+
+
+def _put_ranked(store: Any, one: Input, context: BenchContext) -> None:
+    if one.value is None:
+        first, _ = next(store.all())
+        store.put(first, None)
+        return
+    key = one.key, Ranked(one.choice - 2, one.value)
+    store.put(key, ValueAndTimestamp(one.choice + 1, one.time))
+
+
 def record_of_source(spec: StoreSpec, one: Input) -> LoggedFields:
     """The record of a table's topic that stands for what is put."""
     topic = spec.source_topic
@@ -124,5 +172,7 @@ def _named(kind: KindUnderTest) -> KindUnderTest:
 
 STORES = {
     kind.spec.name: kind
-    for kind in map(_named, (*KINDS, *_of_joins(), *_of_tables(), *_of_panes()))
+    for kind in map(
+        _named, (*KINDS, *_of_joins(), *_of_tables(), *_of_panes(), *_of_ordered_records())
+    )
 }
