@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
+from logstate.app.application import Application
+from logstate.contracts.records import ProducedRecord, Record, TopicPartition
+from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.log_reader import log_bounds, read_partition
+from logstate.topology import Processor, StreamsBuilder, Topology
+from logstate.topology.processor.processor_stores import key_value_store
+from tests.broker.raw_topic import create_topic
 from tests.campaigns.ttl.story import run
+from tests.patience import until
+
+SEEN = key_value_store("seen", str, str, ttl=timedelta(seconds=1), ttl_by="wall_clock")
+
+
+class Remember(Processor[str, str, str, str]):
+    """Keeps the last value of each key for a second."""
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.store(SEEN).put(record.key, record.value)
+
+
+def remembering(topic: str) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream(topic, key=str, value=str).process(Remember, stores=SEEN)
+    return builder.build()
 
 
 def test_store_changelog_and_remote_query_have_the_rows_that_did_not_expire(
@@ -17,3 +41,38 @@ def test_store_changelog_and_remote_query_have_the_rows_that_did_not_expire(
     assert set(found.by_reader) == {
         "store before the deletion", "store", "changelog", "remote query"
     }  # fmt: skip
+
+
+def test_rows_expire_by_the_wall_clock_without_a_later_record(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = unique("seen")
+    topic, changelog = f"{name}-in", TopicPartition(f"{name}-seen-changelog", 0)
+    create_topic(bootstrap, topic, partitions=1)
+    producer = KafkaCluster(bootstrap).plain_producer()
+    producer.produce([ProducedRecord(topic, 0, b"ada", b"x", 5, None)])
+    producer.flush()
+    producer.close()
+
+    def logged() -> list[bytes | None]:
+        settings = {"bootstrap.servers": bootstrap}
+        end = log_bounds(settings, [changelog])[changelog].stable_end
+        batches = read_partition(settings, changelog, start=0, end=end, may_skip=True)
+        return [record.value() for batch in batches for record in batch]
+
+    def application(state_dir: str) -> Application:
+        return Application(
+            remembering(topic),
+            application_id=name,
+            bootstrap=bootstrap,
+            state_dir=tmp_path / state_dir,
+            commit_interval=timedelta(milliseconds=100),
+        )
+
+    with application("first") as app:
+        app.wait_until_running()
+        until(lambda: logged() == [b"x", None], lambda: f"the changelog has {logged()}")
+        assert app.store("seen").get("ada") is None
+    with application("second") as app:
+        app.wait_until_running()
+        assert list(app.store("seen").all()) == []
