@@ -12,6 +12,7 @@ from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.joined_app import topology
 from tests.broker.killed_app import application
+from tests.broker.priced_app import topology as priced
 from tests.broker.raw_topic import create_topic
 from tests.campaigns.toolkit.process import start_module
 from tests.patience import PATIENCE_S, until
@@ -29,12 +30,13 @@ Sent = tuple[str, int, str | None, int]
 
 
 class Shop:
-    """Orders and payments in two partitions each, and the results."""
+    """The inputs in two partitions each, and the results."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
+    def __init__(self, bootstrap: str, prefix: str, *inputs: str) -> None:
         self._prefix = prefix
-        for topic, partitions in (("orders", 2), ("payments", 2), ("joined", 1)):
-            create_topic(bootstrap, f"{prefix}-{topic}", partitions=partitions)
+        for topic in inputs:
+            create_topic(bootstrap, f"{prefix}-{topic}", partitions=2)
+        create_topic(bootstrap, f"{prefix}-joined", partitions=1)
         self._cluster = KafkaCluster(bootstrap)
         self._reader = self._cluster.log_consumer()
         self._output = TopicPartition(f"{prefix}-joined", 0)
@@ -97,7 +99,7 @@ def test_each_record_is_joined_once_and_late_records_come_once(
     bootstrap: str, unique: Callable[[str], str], tmp_path: Path, kill_after: int
 ) -> None:
     prefix = unique("joined")
-    shop = Shop(bootstrap, prefix)
+    shop = Shop(bootstrap, prefix, "orders", "payments")
     late: list[Sent] = [("payments", user, f"late-p{user}", 100 + 100 * user) for user in PAID]
     shop.send(orders_and_payments())
     dies_later = kill_after > len(ON_TIME)
@@ -112,3 +114,48 @@ def test_each_record_is_joined_once_and_late_records_come_once(
         shop.wait_for(len(ON_TIME + LATE))
     shop.read_to_end()
     assert sorted(shop.results) == sorted(ON_TIME + LATE)
+
+
+#: what each user sends: (value, time)
+EVENTS = [
+    ("price 1", 100),
+    ("trade 1", 110),
+    ("trade 2", 145),
+    ("trade 3", 139),
+    ("price 2", 140),
+    ("trade 4", 200),
+    ("trade 5", 191),
+    ("trade 6", 179),
+    ("price 3", 195),
+    ("trade 7", 300),
+    ("price 4", 9_000),
+    ("trade 8", 9_000),
+    ("trade 9", 9_021),
+]
+#: a trade waits until another one is 20 ms newer, and a price is valid for 50 ms
+PRICED = [
+    "trade 1 at price 1",
+    "trade 3 at price 1",
+    "trade 2 at price 2",
+    "late trade 6",
+    "trade 5 at None",
+    "trade 4 at price 3",
+    "trade 7 at None",
+    "trade 8 at price 4",
+]
+
+
+@pytest.mark.parametrize("kill_after", [5, 40, 90])
+def test_each_trade_has_the_price_of_its_time_once(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path, kill_after: int
+) -> None:
+    prefix = unique("priced")
+    shop = Shop(bootstrap, prefix, "events")
+    shop.send([("events", user, event, time) for event, time in EVENTS for user in USERS])
+    process = start_module("tests.broker.priced_app", bootstrap, prefix, tmp_path, kill_after)
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    expected = sorted(len(USERS) * PRICED)
+    with application(priced, bootstrap, prefix, tmp_path):
+        shop.wait_for(len(expected))
+    shop.read_to_end()
+    assert sorted(shop.results) == expected
