@@ -75,7 +75,7 @@ _NOTHING_WAITS = 2**63 - 1
 _NO_GRACE = 2**63
 
 
-class Waiting(NamedTuple, Generic[K, V]):
+class BufferedRecord(NamedTuple, Generic[K, V]):
     """A record whose time has come, with the place it came from."""
 
     row_key: bytes
@@ -154,7 +154,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         last = max(takewhile(lambda timestamp: timestamp <= until, self.times()), default=None)
         return None if last is None else last + wait_ms
 
-    def expired(self, until: int | None = None) -> Iterator[Waiting[K, V]]:
+    def expired(self, until: int | None = None) -> Iterator[BufferedRecord[K, V]]:
         """The records whose time has come, as of this call; each is to be removed.
 
         ``until``: their largest timestamp, if the operator decides.
@@ -175,7 +175,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         for row_key, row in due:
             found = decode_update(row)
             assert found.new is not None, "null values are never put"
-            yield Waiting(
+            yield BufferedRecord(
                 row_key,
                 decode_key(row_key[_HEAD.size : -_SEQUENCE.size]),
                 decode_value(found.new),
@@ -197,7 +197,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
             self.remove(waiting)
         context.topic, context.partition, context.offset = place
 
-    def remove(self, waiting: Waiting[K, V]) -> None:
+    def remove(self, waiting: BufferedRecord[K, V]) -> None:
         """Take a record out."""
         self._put_row(waiting.row_key, None, None)
 

@@ -50,7 +50,7 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 from logstate.topology.operators.streams.idle_clock import Waiting, advance_when_idle
 
 #: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
-EmitExpired: TypeAlias = Callable[[int, Headers], None]
+EmitUnmatched: TypeAlias = Callable[[int, Headers], None]
 
 _NONE_WAITS = -1
 _BOTH_SIDES = 2
@@ -193,7 +193,7 @@ class StreamJoinNode(ProcessorNode):
 
     def _compile_emission(
         self, task: TaskContext, forward: StreamProcess, outer_store: StoreSpec
-    ) -> EmitExpired:
+    ) -> EmitUnmatched:
         """Return a function that forwards and removes the rows that stream time has passed."""
         waiting = task.store(outer_store.name)
         observed = task.time_cell(self.clock)

@@ -19,7 +19,7 @@ from logstate.topology.graph.nodes import Children, Forward, ProcessorNode
 #: (key, value, timestamp, headers, missed window, by_ms)
 EmitLate: TypeAlias = "Callable[[Any, Any, int, Headers, Windowed[Any] | None, int], None]"
 #: (key, value, timestamp, headers)
-EmitExpired: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
+EmitTooOld: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 
 
 class LateRecordsNode(ProcessorNode):
@@ -64,7 +64,7 @@ def late_output(node: ProcessorNode, children: Children, reason: DropReason) -> 
 
 def expired_output(
     node: ProcessorNode, children: Children
-) -> tuple[Drop, EmitExpired] | tuple[None, None]:
+) -> tuple[Drop, EmitTooOld] | tuple[None, None]:
     """Return how a node emits a record that is older than the history of its store.
 
     The store calls the first function with the lateness instead of dropping the version; the node
