@@ -13,6 +13,7 @@ from pathlib import Path
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
+from tests.broker.committed import committed_records
 from tests.campaigns.toolkit.process import kill, start_module, terminate
 from tests.patience import until
 
@@ -84,24 +85,15 @@ class ExampleRun:
 
     def read(self, topic: str) -> list[Entry]:
         """Return the committed records of a topic, up to its present end."""
-        ends = self._ends(topic)
-        reader = self._cluster.log_consumer()
-        reader.assign(dict.fromkeys(ends, 0))
-        found: list[Entry] = []
+        records = committed_records(self.bootstrap, *self._partitions(topic))
+        return [(one.key(), one.value(), one.timestamp()[1]) for one in records]
 
-        def is_read() -> bool:
-            for records in reader.poll(10_000, 0.2).records.values():
-                found.extend((one.key(), one.value(), one.timestamp()[1]) for one in records)
-            return all((reader.position(tp) or 0) >= end for tp, end in ends.items())
-
-        until(is_read, lambda: f"{topic} is not read to its end, {ends}")
-        reader.close()
-        return found
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(f"{self.name}-{topic}", p) for p in range(PARTITIONS)]
 
     def _ends(self, topic: str) -> dict[TopicPartition, int]:
-        partitions = [TopicPartition(f"{self.name}-{topic}", p) for p in range(PARTITIONS)]
         admin = self._cluster.admin()
-        ends = admin.end_offsets(partitions)
+        ends = admin.end_offsets(self._partitions(topic))
         admin.close()
         return ends
 

@@ -1,8 +1,7 @@
-"""An application with an as-of join of trades with the history of prices, in a separate process that
-kills itself.
+"""An application that joins trades with the history of prices, in a process that kills itself.
 
-Both are records of ``events`` (key user; value ``price ...`` or ``trade ...``), so that their order
-is the order of one topic. Trades wait for prices that come up to 20 ms later; results and late
+Both are records of ``events`` (key user; value ``price ...`` or ``trade ...``), so that they come
+in the order of one topic. Trades wait for prices that come up to 20 ms later; results and late
 trades go to ``joined``. With ``kill_after``, the process kills itself while it makes the result of
 that number, before the commit.
 """

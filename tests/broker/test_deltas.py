@@ -11,6 +11,7 @@ from pathlib import Path
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
+from tests.broker.committed import read_to_end
 from tests.broker.delta_app import SIZE_MS, topology
 from tests.broker.killed_app import application
 from tests.broker.raw_topic import create_topic
@@ -79,13 +80,7 @@ class Clicks:
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        ends = self.cluster.admin().end_offsets(self._outputs)
-
-        def is_read() -> bool:
-            self.read()
-            return all((self._reader.position(tp) or 0) >= end for tp, end in ends.items())
-
-        until(is_read)
+        read_to_end(self.cluster, self._reader, self._outputs, self.read)
 
 
 def test_deltas_add_up_although_processes_are_killed(

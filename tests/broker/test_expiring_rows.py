@@ -9,9 +9,9 @@ from pathlib import Path
 from logstate.app.application import Application
 from logstate.contracts.records import ProducedRecord, Record, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.topology import Processor, StreamsBuilder, Topology
 from logstate.topology.processor.processor_stores import key_value_store
+from tests.broker.committed import committed_records
 from tests.broker.raw_topic import create_topic
 from tests.campaigns.ttl.story import run
 from tests.patience import until
@@ -55,10 +55,7 @@ def test_rows_expire_by_the_wall_clock_without_a_later_record(
     producer.close()
 
     def logged() -> list[bytes | None]:
-        settings = {"bootstrap.servers": bootstrap}
-        end = log_bounds(settings, [changelog])[changelog].stable_end
-        batches = read_partition(settings, changelog, start=0, end=end, may_skip=True)
-        return [record.value() for batch in batches for record in batch]
+        return [record.value() for record in committed_records(bootstrap, changelog)]
 
     def application(state_dir: str) -> Application:
         return Application(

@@ -13,6 +13,7 @@ import pytest
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker import panes_app
+from tests.broker.committed import read_to_end
 from tests.broker.killed_app import application
 from tests.broker.raw_topic import create_topic
 from tests.campaigns.idle_kills.story import MODES, Run
@@ -82,8 +83,7 @@ class Clicks:
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        end = self.cluster.admin().end_offsets([self._output])[self._output]
-        until(lambda: self.read() or (self._reader.position(self._output) or 0) >= end)
+        read_to_end(self.cluster, self._reader, [self._output], self.read)
         self._reader.close()
 
 

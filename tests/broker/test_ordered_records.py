@@ -10,6 +10,7 @@ from pathlib import Path
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from logstate.testing import TopologyTestDriver
+from tests.broker.committed import read_to_end
 from tests.broker.killed_app import application
 from tests.broker.ordered_app import BEST, topology
 from tests.broker.raw_topic import create_topic
@@ -67,13 +68,7 @@ class Clicks:
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        ends = self.cluster.admin().end_offsets(list(self._outputs))
-
-        def is_read() -> bool:
-            self.read()
-            return all((self._reader.position(tp) or 0) >= end for tp, end in ends.items())
-
-        until(is_read)
+        read_to_end(self.cluster, self._reader, self._outputs, self.read)
 
     def expected(self) -> dict[str, list[Result]]:
         """Return what a task of each partition sends that never stops."""

@@ -10,6 +10,7 @@ import pytest
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
+from tests.broker.committed import read_to_end
 from tests.broker.joined_app import topology
 from tests.broker.killed_app import application
 from tests.broker.priced_app import topology as priced
@@ -68,13 +69,7 @@ class Shop:
 
     def read_to_end(self) -> None:
         """Read everything that was committed."""
-        end = self._cluster.admin().end_offsets([self._output])[self._output]
-
-        def is_read() -> bool:
-            self.read()
-            return (self._reader.position(self._output) or 0) >= end
-
-        until(is_read)
+        read_to_end(self._cluster, self._reader, [self._output], self.read)
 
 
 def orders_and_payments() -> list[Sent]:

@@ -14,9 +14,9 @@ from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.task.error_handlers import ErrorHandlers, dead_letter
 from logstate.topology import StreamsBuilder, Topology
+from tests.broker.committed import committed_records
 from tests.patience import PATIENCE_S, until
 
 
@@ -51,16 +51,8 @@ def test_each_environment_reads_and_writes_its_own_topics(
     assert producer.flush(PATIENCE_S) == 0
 
     def values(topic: str) -> list[bytes | None]:
-        settings = {"bootstrap.servers": bootstrap}
         partitions = [TopicPartition(topic, number) for number in range(2)]
-        return [
-            record.value()
-            for tp, one in log_bounds(settings, partitions).items()
-            for batch in read_partition(
-                settings, tp, start=one.start, end=one.stable_end, may_skip=True
-            )
-            for record in batch
-        ]
+        return [record.value() for record in committed_records(bootstrap, *partitions)]
 
     with ExitStack() as running:
         for prefix, number in prefixes.items():

@@ -27,6 +27,8 @@ from logstate.topology import (
     early,
 )
 from logstate.topology.dsl.panes import Early
+from tests.unit.topology.operators.aggregates.pane_model import ModelWindow
+from tests.unit.topology.operators.aggregates.pane_model import panes_of as panes_by_window
 
 SIZE, GRACE, GAP = 10, 7, 3
 GRACE_TIME = timedelta(milliseconds=GRACE)
@@ -77,41 +79,9 @@ def panes_of(windows: str, trigger: str, records: Records, **options: Any) -> Pa
         return driver.read("panes", value=Pane[int])
 
 
-class Model:
-    """One tumbling window of a key: what was counted, and its panes."""
-
-    def __init__(self, end: int, now: int) -> None:
-        self.end, self.is_past = end, now >= end
-        self.count = self.updates = 0
-        self.due: int | None = None
-        self.panes: list[Pane[int]] = []
-
-    def send(self, timing: Any) -> None:
-        old = self.panes[-1].value if self.panes else None
-        self.panes.append(Pane(self.count, old, timing, len(self.panes)))
-        self.updates, self.due = 0, None
-
-    def advance(self, now: int) -> None:
-        if self.due is not None and self.due <= now:
-            self.send("early")
-        if self.end <= now and not self.is_past:
-            self.send("on_time")
-            self.is_past = True
-
-    def update(self, now: int, trigger: Early | None) -> None:
-        self.count, self.updates = self.count + 1, self.updates + 1
-        if self.is_past:
-            self.send("late")
-        elif trigger is not None and trigger.records == self.updates:
-            self.send("early")
-        elif trigger is not None and trigger.every_ms is not None and self.updates == 1:
-            due = now + trigger.every_ms
-            self.due = due if due < self.end else None
-
-
 def modelled(records: Records, trigger: Early | None) -> dict[str, list[Pane[int]]]:
     """Panes of tumbling windows by window, of accepted records only."""
-    found: dict[str, Model] = {}
+    found: dict[str, ModelWindow] = {}
     now = newest = -1
     for key, time in records:
         newest = max(newest, time)
@@ -122,8 +92,8 @@ def modelled(records: Records, trigger: Early | None) -> dict[str, list[Pane[int
         for window in found.values():
             window.advance(now)
         name = f"{key}@{start}-{start + SIZE}"
-        found.setdefault(name, Model(start + SIZE, now)).update(now, trigger)
-    return {name: window.panes for name, window in found.items() if window.panes}
+        found.setdefault(name, ModelWindow(start + SIZE, now)).update(now, trigger)
+    return panes_by_window(found)
 
 
 def by_window(panes: Panes) -> dict[str, list[Pane[int]]]:

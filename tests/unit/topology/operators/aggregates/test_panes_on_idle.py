@@ -25,6 +25,7 @@ from logstate.topology import (
     early,
 )
 from logstate.topology.dsl.panes import Early
+from tests.unit.topology.operators.aggregates.pane_model import ModelWindow, panes_of
 
 IDLE_MS, SIZE, GRACE = 30, 10, 7
 
@@ -84,42 +85,6 @@ def read(driver: TopologyTestDriver) -> Panes:
     return found
 
 
-class Window:
-    """One window of a key by definition: what was counted, and its panes."""
-
-    def __init__(self, end: int, now: int) -> None:
-        self.end, self.is_past = end, now >= end
-        self.count = self.updates = 0
-        self.early_at: int | None = None
-        self.panes: list[Pane[int]] = []
-
-    def times(self) -> list[int]:
-        ends = [] if self.is_past else [self.end]
-        return ends if self.early_at is None else [self.early_at, *ends]
-
-    def send(self, timing: Any) -> None:
-        old = self.panes[-1].value if self.panes else None
-        self.panes.append(Pane(self.count, old, timing, len(self.panes)))
-        self.updates, self.early_at = 0, None
-
-    def advance(self, now: int) -> None:
-        if self.early_at is not None and self.early_at <= now:
-            self.send("early")
-        if self.end <= now and not self.is_past:
-            self.send("on_time")
-            self.is_past = True
-
-    def update(self, now: int, trigger: Early | None) -> None:
-        self.count, self.updates = self.count + 1, self.updates + 1
-        if self.is_past:
-            self.send("late")
-        elif trigger is not None and trigger.records == self.updates:
-            self.send("early")
-        elif trigger is not None and trigger.every_ms is not None and self.updates == 1:
-            due = now + trigger.every_ms
-            self.early_at = due if due < self.end else None
-
-
 class Model:
     """Tumbling windows by definition: all of them are looked at for everything that happens."""
 
@@ -127,7 +92,7 @@ class Model:
         self.windows, self.trigger = windows, trigger
         self.now = self.since = 0
         self.time = self.base = self.ticked = -1
-        self.found: dict[str, Window] = {}
+        self.found: dict[str, ModelWindow] = {}
         self.late: list[tuple[str, int]] = []
 
     def record(self, key: str, timestamp: int) -> None:
@@ -138,7 +103,7 @@ class Model:
         if end + self.windows.grace_ms <= self.time:
             self.late.append((name, 1))
         else:
-            self.found.setdefault(name, Window(end, self.time)).update(self.time, self.trigger)
+            self.found.setdefault(name, ModelWindow(end, self.time)).update(self.time, self.trigger)
         self.begin()
 
     def begin(self) -> None:
@@ -163,7 +128,7 @@ class Model:
             window.advance(time)
 
     def panes(self) -> Panes:
-        return {name: window.panes for name, window in self.found.items() if window.panes}
+        return panes_of(self.found)
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
