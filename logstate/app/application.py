@@ -93,6 +93,9 @@ class Application(ApplicationView):
             docs/topics.md.
         replication_factor: of internal topics; -1 is the brokers' default.
         topic_config: further configuration of internal topics.
+        topics_interval: how often the topics are checked: a new topic that matches a pattern is
+            read then, and added partitions are found (Kafka Streams' ``metadata.max.age.ms``). See
+            docs/topics.md.
         checkpoint_interval: how long committed rows may wait before they are written to RocksDB.
         checkpoint_bytes: how many bytes of committed rows (keys and values, every commit counted)
             may wait over all tasks of the instance. Both limit the replay of a restart after a
@@ -182,6 +185,7 @@ class Application(ApplicationView):
         topic_prefix: str = Settings.topic_prefix,
         replication_factor: int = Settings.replication_factor,
         topic_config: Mapping[str, str] | None = None,
+        topics_interval: timedelta = Settings.topics_interval,
         checkpoint_interval: timedelta = Settings.checkpoint_interval,
         checkpoint_bytes: int = Settings.checkpoint_bytes,
         cache_bytes: int = Settings.cache_bytes,

@@ -177,6 +177,9 @@ class Settings:
     topic_prefix: str = setting("", topic_prefix)
     replication_factor: int = setting(WorkerConfig.replication_factor, _replication_factor)
     topic_config: Mapping[str, str] = setting(default_factory=dict)
+    topics_interval: timedelta = setting(
+        WorkerConfig.topics_interval_ms * _MS, partial(duration, least=_MS)
+    )
     checkpoint_interval: timedelta = setting(WorkerConfig.checkpoint_interval_ms * _MS, duration)
     checkpoint_bytes: int = setting(WorkerConfig.checkpoint_bytes, partial(count, least=1))
     cache_bytes: int = setting(WorkerConfig.cache_bytes, partial(count, least=0))

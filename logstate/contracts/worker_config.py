@@ -78,6 +78,8 @@ class WorkerConfig:
     buffered_bytes: int = BUFFERED_BYTES
     #: repartition records are purged this often, after a commit
     purge_interval_ms: int = PURGE_INTERVAL_MS
+    #: how often the topics of the plan are checked, a request to one broker
+    topics_interval_ms: int = 30_000
     #: stop after this many aborts within ``aborts_window_ms`` that the brokers did not cause
     aborts_max: int = ABORTS_MAX
     aborts_window_ms: int = 600_000

@@ -3,7 +3,7 @@
 Topics may change while an application runs: partitions are added, a topic is deleted or recreated.
 The group assigns the existing partitions, but the plan has the earlier ones; new partitions would
 not be read, and no lag would show it. So the topics are checked after each change of the assignment
-and every 30 seconds, and assigned partitions are checked at once.
+and at intervals, and assigned partitions are checked at once.
 
 A change ends the worker with TopicsChangedError, and a new worker starts with the current topics.
 Its start decides, as any start does: it reads the new partitions, or it fails and says why.
@@ -31,10 +31,8 @@ from logstate.worker.new_topics import NewTopics
 
 _LOGGER = logging.getLogger(__name__)
 
-#: interval of checks, each a request to one broker
-_LOOK_EVERY_MS = 30_000.0
-#: delay after a change of the assignment, and before a missing topic is reported: a broker that has
-#: just started knows less than the others
+#: delay after a change of the assignment, and before a missing topic is reported, at most the
+#: interval: a broker that has just started knows less than the others
 _SOON_MS = 1_000.0
 
 
@@ -49,6 +47,7 @@ class PlannedTopics:
         admin: Admin,
         clock: Clock,
         new_topics: NewTopics,
+        interval_ms: float,
     ) -> None:
         self._plan = plan
         #: topics with their required settings
@@ -61,7 +60,9 @@ class PlannedTopics:
         self._clock = clock
         self._new_topics = new_topics
         self._epoch = assignment.epoch
-        self._due_ms = clock.monotonic_ms() + _LOOK_EVERY_MS
+        self._interval_ms = interval_ms
+        self._soon_ms = min(_SOON_MS, interval_ms)
+        self._due_ms = clock.monotonic_ms() + interval_ms
         self._missed: frozenset[str] = frozenset()
 
     def check(self, *, is_away: bool) -> Steps[None]:
@@ -69,14 +70,14 @@ class PlannedTopics:
         now_ms = self._clock.monotonic_ms()
         if self._epoch != self._assignment.epoch:
             self._epoch = self._assignment.epoch
-            self._due_ms = min(self._due_ms, now_ms + _SOON_MS)
+            self._due_ms = min(self._due_ms, now_ms + self._soon_ms)
             if unread_partitions := ", ".join(map(str, self._assignment.unread_partitions())):
                 raise _changed_topics(
                     [f"the group assigned {unread_partitions}, which no task reads"]
                 )
         if is_away or now_ms < self._due_ms:
             return
-        self._due_ms = now_ms + _LOOK_EVERY_MS
+        self._due_ms = now_ms + self._interval_ms
         own = {topic.name for topic in self._required}
         asked = sorted({*self._planned, *self._counts, *own})
         try:
@@ -87,7 +88,7 @@ class PlannedTopics:
             there = {one.name: found[one.name] for one in self._required if one.name in found}
             seen: Compared = yield from compared(self._admin, self._plan, self._required, there)
             if not self._missed and (yield from self._new_topics.look()):
-                self._due_ms = self._clock.monotonic_ms() + _SOON_MS
+                self._due_ms = self._clock.monotonic_ms() + self._soon_ms
         except RetriableError as exc:
             _LOGGER.info("the check of the topics failed and will be retried: %s", text_of(exc))
             return
@@ -107,7 +108,7 @@ class PlannedTopics:
             raise _changed_topics(problems)
         self._missed = frozenset(missing)
         if missing:
-            self._due_ms = self._clock.monotonic_ms() + _SOON_MS
+            self._due_ms = self._clock.monotonic_ms() + self._soon_ms
         for topic in self._counts.keys() & found.keys() - self._planned.keys():
             self._counts[topic] = found[topic].partitions
 

@@ -324,6 +324,7 @@ class WorkerStart:
                 admin,
                 clock,
                 NewTopics(self.topology, plan, admin, config.offset_reset),
+                config.topics_interval_ms,
             ),
             IdleTasks(plan, admin, background, clock),
         )

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 
 from logstate.app.application import Application
@@ -16,7 +15,6 @@ from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder, Topology
-from logstate.worker import planned_topics
 from tests.patience import PATIENCE_S, until
 
 
@@ -28,10 +26,7 @@ def counting(prefix: str) -> Topology:
 
 
 def test_every_topic_that_matches_is_read_at_the_start_and_when_it_is_created(
-    bootstrap: str,
-    unique: Callable[[str], str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     # The application's own topics match as well, and are not meant.
     prefix = unique("orders")
@@ -57,6 +52,7 @@ def test_every_topic_that_matches_is_read_at_the_start_and_when_it_is_created(
             bootstrap=bootstrap,
             state_dir=tmp_path / name,
             commit_interval=timedelta(milliseconds=50),
+            topics_interval=timedelta(milliseconds=250),
         )
 
     def expect_of_ada(count: int) -> None:
@@ -71,8 +67,6 @@ def test_every_topic_that_matches_is_read_at_the_start_and_when_it_is_created(
     expect_of_ada(2)
     make_topic(f"{prefix}-asia")
     expect_of_ada(3)
-    monkeypatch.setattr(planned_topics, "_LOOK_EVERY_MS", 250.0)
-    monkeypatch.setattr(planned_topics, "_SOON_MS", 100.0)
     with ExitStack() as running:
         apps = [running.enter_context(application(name)) for name in ("one", "two")]
         until(lambda: [count_of_ada(app) for app in apps].count(3) == 1)

@@ -16,19 +16,11 @@ from logstate import Application, StoreUnavailableError, StreamsBuilder, Tumblin
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.partitioner import partition_of
 from logstate.topology.plan.plan import Topology
-from logstate.worker import planned_topics
 from tests.broker.raw_topic import create_topic
 from tests.patience import PATIENCE_S, until
 
 PARTITIONS = 4
 KEYS = [f"u{number}" for number in range(40)]
-
-
-@pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found is the same four times a second as every half minute."""
-    monkeypatch.setattr(planned_topics, "_LOOK_EVERY_MS", 250.0)
-    monkeypatch.setattr(planned_topics, "_SOON_MS", 100.0)
 
 
 def seen_by(seen: list[str], name: str) -> Topology:
@@ -65,6 +57,7 @@ def instance(topology: Topology, bootstrap: str, name: str, state: Path) -> Appl
         bootstrap=bootstrap,
         state_dir=state,
         commit_interval=timedelta(milliseconds=50),
+        topics_interval=timedelta(milliseconds=250),
     )
 
 

@@ -18,15 +18,7 @@ from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
 from logstate.topology.plan.plan import Topology
-from logstate.worker import planned_topics
 from tests import patience
-
-
-@pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found is the same every 10 ms as every half minute."""
-    monkeypatch.setattr(planned_topics, "_LOOK_EVERY_MS", 10.0)
-    monkeypatch.setattr(planned_topics, "_SOON_MS", 5.0)
 
 
 def passed_on(builder: StreamsBuilder) -> None:
@@ -62,6 +54,7 @@ def running(cluster: FakeCluster, topology: Topology, state: Path) -> Iterator[A
         bootstrap="fake:9092",
         state_dir=state,
         commit_interval=timedelta(milliseconds=20),
+        topics_interval=timedelta(milliseconds=10),
         cluster=cluster,
     )
     app.start()

@@ -23,7 +23,6 @@ from logstate.contracts.partitioner import partition_of
 from logstate.testing import FakeCluster
 from logstate.testing.fake.admin import FakeAdmin
 from logstate.topology.plan.plan import Topology
-from logstate.worker import planned_topics
 from tests import patience
 
 KEYS = [b"k%d" % number for number in range(40)]
@@ -133,12 +132,12 @@ def test_the_cluster_is_asked_once_for_a_chosen_topic(
 
 @pytest.mark.parametrize("to", ["out", chosen])
 def test_a_partitioner_is_told_of_partitions_that_are_added(
-    to: Destination, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    to: Destination, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(planned_topics, "_LOOK_EVERY_MS", 10.0)
     told: set[tuple[str, int]] = set()
     cluster = FakeCluster({"in": 1, "out": 1})
-    with started(partitioned(to, told), cluster, tmp_path) as app:
+    often = timedelta(milliseconds=10)
+    with started(partitioned(to, told), cluster, tmp_path, topics_interval=often) as app:
         fill(cluster)
         cluster.wait_for_records("out", 40, patience.PATIENCE_S)
         cluster.add_partitions("out", 3)
