@@ -33,6 +33,7 @@ from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.large_cuts import LargeCuts
 from tests.campaigns.simulation.late_streams import LateStreams
 from tests.campaigns.simulation.named_cuts import NamedCuts
+from tests.campaigns.simulation.new_topics import NewTopics
 from tests.campaigns.simulation.ordered_records import OrderedRecords
 from tests.campaigns.simulation.overtaken_tables import OvertakenTables
 from tests.campaigns.simulation.panes import Panes
@@ -90,6 +91,7 @@ STORIES = {
     "large_cuts": Story(LargeCuts.of),
     "late_streams": Story(LateStreams.of),
     "named_cuts": Story(NamedCuts.of),
+    "new_topics": Story(NewTopics.of),
     "ordered_records": Story(OrderedRecords.of),
     "overtaken_tables": Story(OvertakenTables.of),
     "panes": Story(Panes.of),

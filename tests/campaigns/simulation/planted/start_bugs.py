@@ -1,11 +1,14 @@
-"""Bugs of a start: the manifest, and what is looked at before."""
+"""Bugs of a start: the manifest, what is looked at before, and new topics of a pattern."""
 
 from __future__ import annotations
 
 from logstate.commit.transaction import Transactions
+from logstate.restore.task_starter import TaskStarter
 from logstate.topics.manifest_log import ManifestLog
+from logstate.worker.new_topics import NewTopics
 from logstate.worker.worker_start import WorkerStart
-from tests.campaigns.simulation.planted.bug import Patch, bug, faults, rare_bug
+from tests.campaigns.simulation import new_topics
+from tests.campaigns.simulation.planted.bug import Patch, bug, faults, rare_bug, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
 
 
@@ -59,3 +62,15 @@ def who_gives_way_leaves_its_manifest(patch: Patch) -> None:
 def the_stored_manifest_is_the_first(patch: Patch) -> None:
     """A topology is compared with the oldest manifest, not with the last."""
     edit(patch, WorkerStart, "_upgraded", "decoded(found[-1]", "decoded(found[0]")
+
+
+@scenario_bug(new_topics.NewTopics.of)
+def new_topics_are_not_looked_for(patch: Patch) -> None:
+    """A worker never sees that a topic was created."""
+    edit(patch, NewTopics, "look", "if not self._has_patterns:", "if True:")
+
+
+@scenario_bug(new_topics.NewTopics.of)
+def a_new_topic_is_read_from_its_end(patch: Patch) -> None:
+    """Records that a new topic had before a worker found it are not read."""
+    patch(TaskStarter, "_reset_of", lambda _, tp: "latest" if "-" in tp.topic else "earliest")
