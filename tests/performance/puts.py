@@ -1,19 +1,24 @@
-"""Instructions of a put, with a TTL and without: of the store alone, commits included.
+"""Instructions of a put: with a TTL, with an index, or of an append, compared with a plain put.
 
     python -m tests.performance.puts --keys 500 --ttl 3600000
 
 A task puts rows of random keys, every key once before, and a row per millisecond of event time.
 Each 3,000 puts it commits, deletes what has expired and takes the rows over, in memory. With a
-short TTL entries of the index are due while their rows are refreshed.
+short TTL entries of the index are due while their rows are refreshed. ``list`` compares an append
+with a put, ``index`` a put that changes the indexed value of a struct with a put without an index,
+and ``index-kept`` one that does not change it.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 from typing import Any
+
+import msgspec
 
 from logstate import (
     Processor,
@@ -21,6 +26,7 @@ from logstate import (
     StreamsBuilder,
     counter_store,
     key_value_store,
+    list_store,
     timestamped_key_value_store,
 )
 from logstate.changelog.task_state import open_task_state
@@ -34,7 +40,20 @@ from tests.performance.instructions import counted
 
 _COMMIT = 3_000
 _FEW, _MANY = 2 * _COMMIT, 6 * _COMMIT
-STORES = ("key-value", "table", "counter")
+#: store -> the store it is compared with
+COMPARED = {
+    "key-value-ttl": "key-value",
+    "table-ttl": "table",
+    "counter-ttl": "counter",
+    "list": "key-value",
+    "index": "struct",
+    "index-kept": "struct",
+}
+
+
+class _Order(msgspec.Struct, frozen=True):
+    city: str
+    amount: int
 
 
 class _Keep(Processor[str, str, str, str]):
@@ -44,20 +63,45 @@ class _Keep(Processor[str, str, str, str]):
         """No record arrives."""
 
 
-def _declared(kind: str, ttl: timedelta | None) -> Any:
+def _declared(store: str, ttl_ms: int) -> Any:
+    ttl = timedelta(milliseconds=ttl_ms) if store.endswith("-ttl") else None
+    indexes = {"city": _city_of} if store.startswith("index") else None
+    kind = store.removesuffix("-ttl")
     if kind == "key-value":
         return key_value_store("rows", str, str, ttl=ttl)
     if kind == "table":
         return timestamped_key_value_store("rows", str, str, ttl=ttl)
-    return counter_store("rows", str, ttl=ttl)
+    if kind == "counter":
+        return counter_store("rows", str, ttl=ttl)
+    if kind == "list":
+        return list_store("rows", str, str)
+    return key_value_store("rows", str, _Order, indexes=indexes)
 
 
-def work(kind: str, ttl_ms: int | None, keys: int, puts: int) -> None:
+def _city_of(order: _Order) -> str:
+    return order.city
+
+
+def _put_of(name: str, store: Any) -> Callable[[str, int], object]:
+    """Return a put of a key at a time."""
+    kind = name.removesuffix("-ttl")
+    if kind == "key-value":
+        return lambda key, _: store.put(key, key)
+    if kind == "table":
+        return lambda key, time: store.put(key, ValueAndTimestamp(key, time, None))
+    if kind == "counter":
+        return lambda key, _: store.add(key)
+    if kind == "list":
+        return lambda key, _: store.append(key, key)
+    cities = 1 if kind == "index-kept" else 100
+    return lambda key, time: store.put(key, _Order(f"city-{time % cities:02}", time))
+
+
+def work(name: str, ttl_ms: int, keys: int, puts: int) -> None:
     """What is counted: ``puts`` puts of a task's store, and all that comes before them."""
-    ttl = None if ttl_ms is None else timedelta(milliseconds=ttl_ms)
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).process(
-        _Keep, stores=(_declared(kind, ttl),), key=str, value=str
+        _Keep, stores=(_declared(name, ttl_ms),), key=str, value=str
     )
     plan = bind(builder.build(), "puts", {"in": TopicDescription("in", 1)})
     task_id = TaskId(0, 0)
@@ -73,26 +117,20 @@ def work(kind: str, ttl_ms: int | None, keys: int, puts: int) -> None:
     )
     task.state.restored()  # as a start does: rows are counted from here on
     task.start_at(dict.fromkeys(task.partitions, 0))
-    store: Any = task.state.stores["rows"]
+    put = _put_of(name, task.state.stores["rows"])
     random, names = Random(1), [f"key-{number:06}" for number in range(keys)]
     order = (names + [names[random.randrange(keys)] for _ in range(_MANY)])[: keys + puts]
-    put, add = store.put, getattr(store, "add", None)
     for time, key in enumerate(order):
         task.timestamp = task.stream_time = time
-        if add is not None:
-            add(key)
-        elif kind == "table":
-            put(key, ValueAndTimestamp(key, time, None))
-        else:
-            put(key, key)
+        put(key, time)
         if (time - keys) % _COMMIT == 0:
             task.committed(task.freeze(), {})
             task.state.apply()
 
 
-def instructions(kind: str, ttl_ms: int | None, keys: int) -> float:
+def instructions(name: str, ttl_ms: int, keys: int) -> float:
     """Instructions per put."""
-    arguments = [kind, "--keys", str(keys), *([] if ttl_ms is None else ["--ttl", str(ttl_ms)])]
+    arguments = [name, "--keys", str(keys), "--ttl", str(ttl_ms)]
     few, many = (
         counted("tests.performance.puts", *arguments, "--inside", str(puts))
         for puts in (_FEW, _MANY)
@@ -103,21 +141,20 @@ def instructions(kind: str, ttl_ms: int | None, keys: int) -> float:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.performance.puts")
-    parser.add_argument("stores", nargs="*", choices=[*STORES, []])
-    parser.add_argument("--ttl", type=int, default=None, metavar="MS", help="default: an hour")
+    every = sorted({*COMPARED, *COMPARED.values()})
+    parser.add_argument("stores", nargs="*", choices=[*every, []])
+    parser.add_argument("--ttl", type=int, default=3_600_000, metavar="MS")
     parser.add_argument("--keys", type=int, default=500)
     parser.add_argument("--inside", type=int, metavar="PUTS", help="do the work, count nothing")
     a = parser.parse_args()
     if a.inside is not None:
         work(a.stores[0], a.ttl, a.keys, a.inside)
         return
-    for kind in a.stores or STORES:
-        plain = instructions(kind, None, a.keys)
-        expiring = instructions(kind, a.ttl or 3_600_000, a.keys)
-        print(
-            f"{kind}: {plain:,.0f} per put, {expiring:,.0f} with a TTL: {expiring / plain:.2f}",
-            flush=True,
-        )
+    for name in a.stores or COMPARED:
+        plain = COMPARED.get(name, name)
+        base, measured = (instructions(one, a.ttl, a.keys) for one in (plain, name))
+        ratio = f"{measured / base:.2f}"
+        print(f"{name}: {measured:,.0f}, {plain}: {base:,.0f} per put: {ratio}", flush=True)
 
 
 if __name__ == "__main__":
