@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.expiring_rows import (
     CommittedTime,
+    ExpiringRows,
     StreamTime,
     live_rows,
     pack_time,
@@ -65,6 +66,8 @@ class ElementReads(Generic[K, E, V]):
         self.name = spec.name
         self._codec = codec
         self._reads = live_rows(spec, rows, clock)
+        #: the row of an element that was asked for, or None
+        self._find = self._reads.get
         self._encode_element = codec.encode_element
 
     def size(self, key: K) -> int:
@@ -157,6 +160,8 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
     """
 
     row_formats = PLAIN_ROWS
+    #: the reads of its kind
+    reads: ClassVar[type[ElementReads[Any, Any, Any]]]
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -171,6 +176,10 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
         #: the bytes of a key to what the rows say about it
         self._known: dict[bytes, Any] = {}
         self._write = _bound_write(rows, writes, context, spec)
+        if isinstance(rows, ExpiringRows) and spec.renews_on_read:
+            #: the reads of a query, which renew nothing
+            self.queried = self.reads(spec, codec, rows, context)
+            self._find = _bound_renewing_find(self._reads.get, rows, writes, context)
         rows.mirror(self)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
@@ -285,6 +294,25 @@ def _bound_write(
         return True
 
     return write_live
+
+
+def _bound_renewing_find(
+    find: Callable[[bytes], bytes | None],
+    rows: ExpiringRows,
+    writes: ChangelogWrites,
+    context: TaskContext,
+) -> Callable[[bytes], bytes | None]:
+    """Return the read of an element that writes what it finds, at the time of the record."""
+
+    def find_and_renew(row_key: bytes) -> bytes | None:
+        row = find(row_key)
+        if row is not None:
+            fields = rows.renewed(row_key, row, context.timestamp)
+            if fields is not None:
+                writes.add(row_key, fields)
+        return row
+
+    return find_and_renew
 
 
 def reader_of(reads: type[ElementReads[Any, Any, Any]]) -> ReaderClass:

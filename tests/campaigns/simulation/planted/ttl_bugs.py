@@ -6,7 +6,7 @@ from logstate.changelog.expiry import Expiry
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
-from logstate.changelog.stores import key_value
+from logstate.changelog.stores import elements, key_value
 from logstate.task.expired_rows import ExpiredRows
 from logstate.task.task_progress import TaskProgress
 from tests.campaigns.simulation.expired_rows import ExpiredRows as ExpiredRowsSchedules
@@ -84,6 +84,13 @@ def a_put_over_an_expired_row_leaves_its_entry(patch: Patch) -> None:
 def a_read_renews_a_row_without_the_log(patch: Patch) -> None:
     """A read gives a row a later time, and the changelog keeps the earlier one."""
     edit(patch, key_value.TaskKeyValueStore, "_bound_renewing_get", "log(key, fields)", "pass")
+
+
+@scenario_bug(Schedules.of)
+def a_read_renews_an_element_without_the_log(patch: Patch) -> None:
+    """A read gives an element a later time, and the changelog keeps the earlier one."""
+    old = "writes.add(row_key, fields)"
+    edit(patch, elements, "_bound_renewing_find", old, "pass")
 
 
 @scenario_bug(IndexedExpiry.of)
