@@ -21,6 +21,7 @@ from logstate.changelog.rows.expiring_rows import (
     CommittedTime,
     ExpiringRows,
     StreamTime,
+    bound_take,
     live_rows,
     pack_time,
     restore_rows,
@@ -42,7 +43,7 @@ from logstate.changelog.stores.store_kind import ReaderClass
 from logstate.contracts.changelog_keys import ended_key, split_element
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError
-from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.processing import TakeExpired, TaskContext, TimeCell
 from logstate.contracts.stores import StoreSpec
 
 K = TypeVar("K")
@@ -169,7 +170,7 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
         row_format = format_of_rows(PLAIN_ROWS, spec)
         codec = row_codec(spec, serde_topic(spec, context), row_format)
         ElementReads.__init__(self, spec, codec, rows, context)
-        self._rows = rows
+        self._rows, self._writes = rows, writes
         self._ttl_ms = spec.ttl_ms
         self._context = context
         self._capacity = spec.capacity
@@ -196,6 +197,25 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
             self._write(row_key, None)
         self._known.pop(raw, None)
         return len(found)
+
+    def expired_rows(self) -> TakeExpired:
+        """Return a function that deletes the elements that have expired, see :func:`bound_take`.
+
+        It returns their keys, and what the kind says of an element.
+        """
+        rows, decode_key = self._rows, self._codec.decode_key
+        assert isinstance(rows, ExpiringRows)
+        assert self._ttl_ms is not None
+
+        def decode(row_key: bytes, row: bytes) -> tuple[K, Any]:
+            key, element = split_element(row_key)
+            return decode_key(key), self._decoded_element(element, row)
+
+        return bound_take(rows, self._ttl_ms, self._writes.add, decode)
+
+    def _decoded_element(self, element: bytes, row: bytes) -> Any:
+        """What the stream of expired rows has as its value."""
+        raise NotImplementedError
 
     def _raw_key(self, key: Any) -> bytes:
         try:

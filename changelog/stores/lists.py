@@ -103,7 +103,6 @@ class TaskListStore(TaskElementStore[K, int, V], ListReads[K, V]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         super().__init__(spec, rows, writes, context)
-        self._writes = writes
         self.append = self._bound_append()
 
     def checked(

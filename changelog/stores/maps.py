@@ -52,6 +52,9 @@ class TaskMapStore(TaskElementStore[K, M, V], MapReads[K, M, V]):
         self.put(key, map_key, None)
         return found
 
+    def _decoded_element(self, element: bytes, row: bytes) -> tuple[M, V]:
+        return self._codec.decode_element(element), self._codec.decode_row(row)
+
 
 MAPS: Final = StoreKind(
     "map", TaskMapStore, reader_of(MapReads),

@@ -69,6 +69,9 @@ class TaskSetStore(TaskElementStore[K, V, V], SetReads[K, V]):
         self._delete_element(raw, row_key)
         return True
 
+    def _decoded_element(self, element: bytes, _row: bytes) -> Any:
+        return self._codec.decode_element(element)
+
 
 def _element_of(key: bytes, _row: bytes, _store: str) -> bytes:
     return split_element(key)[1]

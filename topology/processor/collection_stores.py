@@ -102,6 +102,7 @@ def map_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
     renew_on_read: bool = False,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[MapStore[K, M, V]]:
@@ -131,6 +132,9 @@ def map_store(
         ttl: a map key expires so long after the time of the record that was processed when it was
             put, see :func:`key_value_store`. Not together with ``max_size``.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
+        expired: with a ttl by stream time: name of the stream of the map keys that expire, see
+            :meth:`StreamsBuilder.expired`: its keys are those of the store, its values are pairs of
+            a map key and its value.
         renew_on_read: with a ttl: ``get`` of a processor gives the map key that it finds the time
             of the current record, if that is later, as there. ``items`` renews nothing.
 
@@ -140,7 +144,7 @@ def map_store(
     return _of_elements(
         name, "map", key, value, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        **ttl_options(name, ttl, ttl_by, None, renew_on_read),
+        **ttl_options(name, ttl, ttl_by, expired, renew_on_read),
     )  # fmt: skip
 
 
@@ -154,6 +158,7 @@ def set_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
     renew_on_read: bool = False,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[SetStore[K, V]]:
@@ -182,6 +187,8 @@ def set_store(
         ttl: a value expires so long after the time of the record that was processed when it was
             last added, as in :func:`map_store`: ``add`` of a value that is there renews it.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
+        expired: with a ttl by stream time: name of the stream of the values that expire, see
+            :meth:`StreamsBuilder.expired`.
         renew_on_read: with a ttl: ``contains`` of a processor renews the value that it finds, too,
             as ``get`` of a map does. ``values`` renews nothing.
 
@@ -191,7 +198,7 @@ def set_store(
     return _of_elements(
         name, "set", key, element, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        **ttl_options(name, ttl, ttl_by, None, renew_on_read),
+        **ttl_options(name, ttl, ttl_by, expired, renew_on_read),
     )  # fmt: skip
 
 

@@ -116,8 +116,15 @@ def an_idle_task_keeps_rows_that_expire_by_the_wall_clock(patch: Patch) -> None:
 @scenario_bug(ExpiredRowsSchedules.of)
 def a_row_that_was_emitted_stays_in_the_log(patch: Patch) -> None:
     """A row is emitted when it expires, a restore brings it back, and it is emitted again."""
-    old = "log(key, (key, None, stream_time, rows.expired_headers))"
-    edit(patch, key_value.TaskKeyValueStore, "expired_rows", old, "pass")
+    old = "log(key, (key, None, now, rows.expired_headers))"
+    edit(patch, expiring_rows, "bound_take", old, "pass", also=key_value)
+
+
+@scenario_bug(ExpiredRowsSchedules.of)
+def an_element_that_was_emitted_is_in_the_log(patch: Patch) -> None:
+    """An element of a map or a set is emitted, a restore brings it back: it is emitted again."""
+    old = "log(key, (key, None, now, rows.expired_headers))"
+    edit(patch, expiring_rows, "bound_take", old, "pass", also=elements)
 
 
 @scenario_bug(ExpiredRowsSchedules.of)
