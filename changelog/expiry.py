@@ -99,11 +99,14 @@ class Expiry:
         return cast(TaskContext, WallClockContext(self._context, cell))
 
     def is_due(self, stream_time: int) -> bool:
-        """Whether rows wait to be deleted: a task that starts commits without a record then."""
+        """Whether rows wait for a commit to delete them: a task that starts makes one then.
+
+        Rows that an operator takes do not: a commit would leave them, too.
+        """
         return any(
             rows.is_due(self._time_of(spec, stream_time), ttl_ms)
             for spec, rows in self._opened
-            if (ttl_ms := spec.ttl_ms) is not None
+            if (ttl_ms := spec.ttl_ms) is not None and not rows.are_taken
         )
 
     def is_due_while_idle(self, stream_time: int, now_ms: int) -> bool:

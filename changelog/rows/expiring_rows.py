@@ -26,15 +26,15 @@ Invariants:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from logstate.changelog.backend.backend import StoreBackend
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import LoggedFields
-from logstate.contracts.processing import TimeCell
+from logstate.contracts.processing import TakeExpired, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 
@@ -410,6 +410,29 @@ class ExpiringRows(Rows):
     def cached_rows(self) -> int:
         """Rows and entries held in memory."""
         return super().cached_rows() + self.index.cached_rows() + len(self.waiting)
+
+
+def bound_take(
+    rows: ExpiringRows,
+    ttl_ms: int,
+    log: Callable[[bytes, LoggedFields], None],
+    decode: Callable[[bytes, bytes], tuple[Any, Any]],
+) -> TakeExpired:
+    """Return a function that deletes the rows that have expired at a time, and logs that.
+
+    It returns what ``decode`` makes of their keys and rows, and the times at which they expired, in
+    the order of these. From now on commits leave it to the caller.
+    """
+    rows.are_taken = True
+
+    def take(now: int) -> list[tuple[Any, Any, int]]:
+        taken = []
+        for time, key, row in rows.take_expired(now, ttl_ms):
+            log(key, (key, None, now, rows.expired_headers))
+            taken.append((*decode(key, row), time + ttl_ms))
+        return taken
+
+    return take
 
 
 def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> ReadableRows:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.expiring_rows import (
     CommittedTime,
+    ExpiringRows,
     StreamTime,
+    bound_take,
     live_rows,
     pack_time,
     restore_rows,
@@ -41,7 +43,7 @@ from logstate.changelog.stores.store_kind import ReaderClass
 from logstate.contracts.changelog_keys import ended_key, split_element
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError
-from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.processing import TakeExpired, TaskContext, TimeCell
 from logstate.contracts.stores import StoreSpec
 
 K = TypeVar("K")
@@ -65,6 +67,8 @@ class ElementReads(Generic[K, E, V]):
         self.name = spec.name
         self._codec = codec
         self._reads = live_rows(spec, rows, clock)
+        #: the row of an element that was asked for, or None
+        self._find = self._reads.get
         self._encode_element = codec.encode_element
 
     def size(self, key: K) -> int:
@@ -157,6 +161,8 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
     """
 
     row_formats = PLAIN_ROWS
+    #: the reads of its kind
+    reads: ClassVar[type[ElementReads[Any, Any, Any]]]
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -164,13 +170,17 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
         row_format = format_of_rows(PLAIN_ROWS, spec)
         codec = row_codec(spec, serde_topic(spec, context), row_format)
         ElementReads.__init__(self, spec, codec, rows, context)
-        self._rows = rows
+        self._rows, self._writes = rows, writes
         self._ttl_ms = spec.ttl_ms
         self._context = context
         self._capacity = spec.capacity
         #: the bytes of a key to what the rows say about it
         self._known: dict[bytes, Any] = {}
         self._write = _bound_write(rows, writes, context, spec)
+        if isinstance(rows, ExpiringRows) and spec.renews_on_read:
+            #: the reads of a query, which renew nothing
+            self.queried = self.reads(spec, codec, rows, context)
+            self._find = _bound_renewing_find(self._reads.get, rows, writes, context)
         rows.mirror(self)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
@@ -187,6 +197,25 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
             self._write(row_key, None)
         self._known.pop(raw, None)
         return len(found)
+
+    def expired_rows(self) -> TakeExpired:
+        """Return a function that deletes the elements that have expired, see :func:`bound_take`.
+
+        It returns their keys, and what the kind says of an element.
+        """
+        rows, decode_key = self._rows, self._codec.decode_key
+        assert isinstance(rows, ExpiringRows)
+        assert self._ttl_ms is not None
+
+        def decode(row_key: bytes, row: bytes) -> tuple[K, Any]:
+            key, element = split_element(row_key)
+            return decode_key(key), self._decoded_element(element, row)
+
+        return bound_take(rows, self._ttl_ms, self._writes.add, decode)
+
+    def _decoded_element(self, element: bytes, row: bytes) -> Any:
+        """What the stream of expired rows has as its value."""
+        raise NotImplementedError
 
     def _raw_key(self, key: Any) -> bytes:
         try:
@@ -285,6 +314,25 @@ def _bound_write(
         return True
 
     return write_live
+
+
+def _bound_renewing_find(
+    find: Callable[[bytes], bytes | None],
+    rows: ExpiringRows,
+    writes: ChangelogWrites,
+    context: TaskContext,
+) -> Callable[[bytes], bytes | None]:
+    """Return the read of an element that writes what it finds, at the time of the record."""
+
+    def find_and_renew(row_key: bytes) -> bytes | None:
+        row = find(row_key)
+        if row is not None:
+            fields = rows.renewed(row_key, row, context.timestamp)
+            if fields is not None:
+                writes.add(row_key, fields)
+        return row
+
+    return find_and_renew
 
 
 def reader_of(reads: type[ElementReads[Any, Any, Any]]) -> ReaderClass:

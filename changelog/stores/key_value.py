@@ -15,6 +15,7 @@ from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.expiring_rows import (
     CommittedTime,
     ExpiringRows,
+    bound_take,
     live_rows,
     restore_rows,
 )
@@ -33,7 +34,7 @@ from logstate.changelog.rows.serialization_errors import (
 )
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.store_kind import StoreKind
-from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.processing import TakeExpired, TaskContext, TimeCell
 from logstate.contracts.stores import Entries, StoreSpec, pairs_of
 
 K = TypeVar("K")
@@ -212,26 +213,19 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         self.put(key, None)
         return found
 
-    def expired_rows(self) -> Callable[[int], list[tuple[K, V, int]]]:
-        """Return a function that deletes the rows that have expired at a stream time.
+    def expired_rows(self) -> TakeExpired:
+        """Return a function that deletes the rows that have expired, see :func:`bound_take`.
 
-        It returns their keys, values without times, and the times at which they expired, in the
-        order of these. From now on commits leave it to the caller.
+        It returns their keys, and values without times.
         """
-        rows, ttl_ms, codec, log = self._rows, self._ttl_ms, self.codec, self._writes.add
+        rows, codec = self._rows, self.codec
         assert isinstance(rows, ExpiringRows)
-        assert ttl_ms is not None
-        rows.are_taken = True
+        assert self._ttl_ms is not None
 
-        def take(stream_time: int) -> list[tuple[K, V, int]]:
-            taken = []
-            for time, key, row in rows.take_expired(stream_time, ttl_ms):
-                log(key, (key, None, stream_time, rows.expired_headers))
-                value = codec.decode_value(codec.row_format.value_of(row))
-                taken.append((codec.decode_key(key), value, time + ttl_ms))
-            return taken
+        def decode(key: bytes, row: bytes) -> tuple[K, V]:
+            return codec.decode_key(key), codec.decode_value(codec.row_format.value_of(row))
 
-        return take
+        return bound_take(rows, self._ttl_ms, self._writes.add, decode)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""

@@ -94,6 +94,8 @@ class ListReads(ItemReads[K, int, V]):
 class TaskListStore(TaskElementStore[K, int, V], ListReads[K, V]):
     """The list store of one task. An append to a full list removes the oldest values."""
 
+    reads = ListReads
+
     #: add a value at the end; raises TypeError for None
     append: Callable[[K, V], None]
 
@@ -101,7 +103,6 @@ class TaskListStore(TaskElementStore[K, int, V], ListReads[K, V]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         super().__init__(spec, rows, writes, context)
-        self._writes = writes
         self.append = self._bound_append()
 
     def checked(

@@ -23,12 +23,14 @@ class MapReads(ItemReads[K, M, V]):
 
     def get(self, key: K, map_key: M) -> V | None:
         """The value of a map key, or None."""
-        row = self._reads.get(self._element_key(self._codec.raw_key(key), map_key))
+        row = self._find(self._element_key(self._codec.raw_key(key), map_key))
         return None if row is None else self._codec.decode_row(row)
 
 
 class TaskMapStore(TaskElementStore[K, M, V], MapReads[K, M, V]):
     """The map store of one task. ``put(key, map_key, None)`` deletes."""
+
+    reads = MapReads
 
     def put(self, key: K, map_key: M, value: V | None) -> None:
         """Write the value of a map key; None deletes it."""
@@ -49,6 +51,9 @@ class TaskMapStore(TaskElementStore[K, M, V], MapReads[K, M, V]):
         found = self.get(key, map_key)
         self.put(key, map_key, None)
         return found
+
+    def _decoded_element(self, element: bytes, row: bytes) -> tuple[M, V]:
+        return self._codec.decode_element(element), self._codec.decode_row(row)
 
 
 MAPS: Final = StoreKind(

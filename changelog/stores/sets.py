@@ -25,7 +25,7 @@ class SetReads(ElementReads[K, V, V]):
     def contains(self, key: K, value: V) -> bool:
         """Whether the set of a key has a value."""
         row_key = self._element_key(self._codec.raw_key(key), value)
-        return self._reads.get(row_key) is not None
+        return self._find(row_key) is not None
 
     def values(
         self, key: K, lower: V | None = None, upper: V | None = None, *, reverse: bool = False
@@ -44,6 +44,8 @@ class SetReads(ElementReads[K, V, V]):
 
 class TaskSetStore(TaskElementStore[K, V, V], SetReads[K, V]):
     """The set store of one task."""
+
+    reads = SetReads
 
     def add(self, key: K, value: V) -> bool:
         """Add a value to the set of a key; returns whether it was not there.
@@ -66,6 +68,9 @@ class TaskSetStore(TaskElementStore[K, V, V], SetReads[K, V]):
             return False
         self._delete_element(raw, row_key)
         return True
+
+    def _decoded_element(self, element: bytes, _row: bytes) -> Any:
+        return self._codec.decode_element(element)
 
 
 def _element_of(key: bytes, _row: bytes, _store: str) -> bytes:

@@ -299,7 +299,8 @@ class StreamsBuilder(InternalStreamsBuilder):
         Args:
             name: as in the store's ``expired=``; also the name of the node in descriptions.
             key: type or serde of the keys; that of the store if not given. It is for type checkers.
-            value: likewise of the store's values, which have no timestamps here.
+            value: likewise of the store's values, which have no timestamps here. Of a map it is
+                that of pairs ``(map key, value)``, of a set that of its values; say it.
 
         Returns:
             The stream: the key and the last value of each row.

@@ -48,13 +48,15 @@ def taken_expired_stream(
     )
     builder.graph.add(operators, logical)
     use = f"the stream {name!r}"
+    # Elements have serdes for their order, and those of a map are pairs here.
+    known = spec.value if spec.element is None else None
     return StreamFlow(
         builder,
         name,
         logical,
         _sources_above(operators),
         optional_serde(key, spec.key, f"the key of {use}"),
-        optional_serde(value, spec.value, f"the value of {use}"),
+        optional_serde(value, known, f"the value of {use}"),
         # Processors put under any key; keys of a table are those of its partitions.
         needs_repartition=not any(isinstance(node.node, TableNode) for node in operators),
     )

@@ -102,6 +102,8 @@ def map_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
+    renew_on_read: bool = False,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[MapStore[K, M, V]]:
     """A store of maps: per key, a value per map key.
@@ -130,6 +132,11 @@ def map_store(
         ttl: a map key expires so long after the time of the record that was processed when it was
             put, see :func:`key_value_store`. Not together with ``max_size``.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
+        expired: with a ttl by stream time: name of the stream of the map keys that expire, see
+            :meth:`StreamsBuilder.expired`: its keys are those of the store, its values are pairs of
+            a map key and its value.
+        renew_on_read: with a ttl: ``get`` of a processor gives the map key that it finds the time
+            of the current record, if that is later, as there. ``items`` renews nothing.
 
     Source: of this library; as Flink's ``MapState``, with one row per element.
     """
@@ -137,7 +144,7 @@ def map_store(
     return _of_elements(
         name, "map", key, value, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl=ttl, ttl_by=ttl_by,
+        **ttl_options(name, ttl, ttl_by, expired, renew_on_read),
     )  # fmt: skip
 
 
@@ -151,6 +158,8 @@ def set_store(
     logged: bool = True,
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
+    expired: str | None = None,
+    renew_on_read: bool = False,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[SetStore[K, V]]:
     """A store of sets: per key, values without duplicates.
@@ -178,6 +187,10 @@ def set_store(
         ttl: a value expires so long after the time of the record that was processed when it was
             last added, as in :func:`map_store`: ``add`` of a value that is there renews it.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
+        expired: with a ttl by stream time: name of the stream of the values that expire, see
+            :meth:`StreamsBuilder.expired`.
+        renew_on_read: with a ttl: ``contains`` of a processor renews the value that it finds, too,
+            as ``get`` of a map does. ``values`` renews nothing.
 
     Source: of this library; as Flink's ``MapState`` with its keys alone.
     """
@@ -185,7 +198,7 @@ def set_store(
     return _of_elements(
         name, "set", key, element, element, max_size,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        ttl=ttl, ttl_by=ttl_by,
+        **ttl_options(name, ttl, ttl_by, expired, renew_on_read),
     )  # fmt: skip
 
 
@@ -198,6 +211,7 @@ def counter_store(
     ttl: timedelta | None = None,
     ttl_by: TtlClock = "stream_time",
     expired: str | None = None,
+    renew_on_read: bool = False,
     changelog_config: Mapping[str, str] | None = None,
 ) -> StoreDeclaration[CounterStore[K]]:
     """A store of a whole number per key, to which processors add.
@@ -229,6 +243,7 @@ def counter_store(
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
         expired: with a ttl by stream time: name of the stream of the counters that expire, see
             :meth:`StreamsBuilder.expired`.
+        renew_on_read: with a ttl: ``get`` renews the counter that it finds, as there.
         changelog_config: configuration of the changelog topic.
 
     Returns:
@@ -239,7 +254,7 @@ def counter_store(
     return declared_store(
         name, "counter", key, int,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        **ttl_options(name, ttl, ttl_by, expired),
+        **ttl_options(name, ttl, ttl_by, expired, renew_on_read),
     )  # fmt: skip
 
 
@@ -270,18 +285,15 @@ def _of_elements(
     value: Any,
     element: Serde[Any],
     max_size: int | None,
-    *,
-    ttl: timedelta | None = None,
-    ttl_by: TtlClock = "stream_time",
     **options: Any,
 ) -> StoreDeclaration[Any]:
     check_count(max_size, f"max_size of store {name!r}")
-    if ttl is not None and max_size is not None:
+    if options.get("ttl_ms") is not None and max_size is not None:
         raise declaration_error(
             f"Store {name!r} has a ttl and a max_size, and both determine when its elements are"
             " removed. Leave out one of ttl= and max_size=."
         )
     return declared_store(
         name, kind, key, value,
-        element=element, capacity=max_size, **ttl_options(name, ttl, ttl_by), **options,
+        element=element, capacity=max_size, **options,
     )  # fmt: skip

@@ -95,16 +95,10 @@ def key_value_store(
 
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
-    check_flags(f"store {name!r}", renew_on_read=renew_on_read)
-    if renew_on_read and ttl is None:
-        raise declaration_error(
-            f"Store {name!r} has renew_on_read=True and no ttl: its rows do not expire, so reads"
-            " have nothing to renew. Give a ttl=, or leave out renew_on_read=."
-        )
     return declared_store(
         name, "key_value", key, value,
         in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
-        renews_on_read=renew_on_read, indexes=indexes, **ttl_options(name, ttl, ttl_by, expired),
+        indexes=indexes, **ttl_options(name, ttl, ttl_by, expired, renew_on_read),
     )  # fmt: skip
 
 
@@ -417,7 +411,11 @@ def versioned_store(
 
 
 def ttl_options(
-    store: str, ttl: timedelta | None, ttl_by: str, expired: str | None = None
+    store: str,
+    ttl: timedelta | None,
+    ttl_by: str,
+    expired: str | None = None,
+    renew_on_read: bool = False,
 ) -> dict[str, Any]:
     """Return the fields of the specification of a store for its TTL, and for the clock of that."""
     if ttl_by not in get_args(TtlClock):
@@ -437,7 +435,18 @@ def ttl_options(
             " before the record that advances stream time, and the wall clock has none. Leave out"
             " one."
         )
-    return {"ttl_ms": ttl_ms(store, ttl), "ttl_by": ttl_by, "expired": expired}
+    check_flags(f"store {store!r}", renew_on_read=renew_on_read)
+    if renew_on_read and ttl is None:
+        raise declaration_error(
+            f"Store {store!r} has renew_on_read=True and no ttl: its rows do not expire, so reads"
+            " have nothing to renew. Give a ttl=, or leave out renew_on_read=."
+        )
+    return {
+        "ttl_ms": ttl_ms(store, ttl),
+        "ttl_by": ttl_by,
+        "expired": expired,
+        "renews_on_read": renew_on_read,
+    }
 
 
 def check_expired(store: str, ttl: timedelta | None, expired: str | None) -> None:

@@ -22,6 +22,8 @@ from logstate.topology import (
     StreamsBuilder,
     Topology,
     key_value_store,
+    map_store,
+    set_store,
 )
 from tests.campaigns.simulation import dataset, flow
 from tests.campaigns.simulation.oracles import same
@@ -29,31 +31,42 @@ from tests.campaigns.simulation.schedule import Schedule
 from tests.campaigns.simulation.swarm import draw
 
 _TTL = timedelta(milliseconds=5)
-#: of counts per key, of the last orders, and of counts of the counts that expired
+#: of counts per key, of the last orders and elements, and of counts of the counts that expired
 _TOPICS = ("enriched", "windowed", "regions")
 
 
 class KeepLast(Processor[str, str, None, None]):
-    """Keeps the last order of a key, and deletes some."""
+    """Keeps the last orders of a key, of all and by digit, and deletes some."""
 
     def process(self, record: Record[str, str]) -> None:
-        value = None if record.value.endswith("7") else record.value
-        self.context.store("last").put(record.key, value)
+        store, key, digit = self.context.store, record.key, record.value[-1:]
+        value = None if digit == "7" else record.value
+        store("last").put(key, value)
+        store("places").put(key, digit if value else "5", value)
+        if value:
+            store("digits").add(key, digit)
 
 
 @cache
 def topology(*, in_memory: bool) -> Topology:
-    """Counts per key, the last orders, and counts of the counts that expired."""
+    """Counts per key, the last orders and elements, and counts of the counts that expired."""
     builder = StreamsBuilder(in_memory_stores=in_memory)
     orders = builder.stream(flow.ORDERS, key=str, value=str)
     counted = Materialized("counts", ttl=_TTL, expired="ended")
     orders.group_by_key().count(store=counted)
     last = key_value_store("last", str, str, ttl=2 * _TTL, expired="gone", in_memory=in_memory)
-    orders.process(KeepLast, stores=last)
+    places = map_store(
+        "places", str, str, str, ttl=_TTL, expired="gone-places", in_memory=in_memory
+    )
+    digits = set_store("digits", str, str, ttl=_TTL, expired="gone-digits", in_memory=in_memory)
+    orders.process(KeepLast, stores=(last, places, digits))
     ended = builder.expired("ended", key=str, value=int)
     ended.map_values(str, value=str).to(_TOPICS[0])
     gone = builder.expired("gone", key=str, value=str)
     gone.to(_TOPICS[1])
+    pairs = builder.expired("gone-places", key=str, value=tuple[str, str])
+    pairs.map_values(repr, value=str).to(_TOPICS[1])
+    builder.expired("gone-digits", key=str, value=str).to(_TOPICS[1])
     forgotten = Materialized("forgotten", ttl=4 * _TTL, expired="forgotten-counts")
     ended.group_by_key().count(store=forgotten)
     counts = builder.expired("forgotten-counts", key=str, value=int)

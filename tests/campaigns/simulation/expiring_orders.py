@@ -16,6 +16,7 @@ from logstate.topology import (
     Processor,
     counter_store,
     key_value_store,
+    map_store,
     set_store,
 )
 from tests.campaigns.simulation.indexed_orders import digit_of
@@ -26,7 +27,8 @@ NUMBERS = counter_store("numbers", str, ttl=2 * _TTL)
 ALIKE = key_value_store(
     "alike", str, str, ttl=_TTL, renew_on_read=True, indexes={"digit": digit_of}
 )
-VALUES = set_store("values", str, str, ttl=_TTL)
+VALUES = set_store("values", str, str, ttl=_TTL, renew_on_read=True)
+PLACES = map_store("places", str, str, str, ttl=_TTL, renew_on_read=True)
 
 
 class Remember(Processor[str, str, str, str]):
@@ -43,13 +45,23 @@ class Remember(Processor[str, str, str, str]):
         number = context.store(NUMBERS).add(key)
         values = context.store(VALUES)
         is_new = values.add(key, value[-1:])
-        shown = before, [*seen.all()], number, is_new, [*values.values(key)]
+        shown = before, [*seen.all()], number, is_new, [*values.values(key)], self._used(record)
         context.forward(record.with_value(f"{number} {zlib.crc32(repr(shown).encode()):08x}"))
+
+    def _used(self, record: Record[str, str]) -> object:
+        """What reads of single elements find, which renew them."""
+        key, value = record.key, record.value
+        values, places = self.context.store(VALUES), self.context.store(PLACES)
+        digit, choice = value[-1:], zlib.crc32(value.encode()) // 5 % 3
+        if choice == 0:
+            places.put(key, digit, value)
+        found = [] if choice == 1 else [places.get(key, one) for one in "02468"]
+        return found, values.contains(key, "3"), places.size(key)
 
 
 def expire(orders: KStream[str, str], prices: KStream[str, str]) -> None:
     """Add the operators of the variant ``expiry``."""
-    stores = SEEN, NUMBERS, VALUES
+    stores = SEEN, NUMBERS, VALUES, PLACES
     remembered = orders.process_values(Remember, stores=stores, value=str, name="remember")
     table = prices.to_table(store=Materialized("prices", ttl=_TTL), key=str, value=str)
     joined = remembered.left_join(table, lambda order, price: f"{order}@{price}")

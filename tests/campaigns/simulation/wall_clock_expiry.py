@@ -50,6 +50,7 @@ class Find(Processor[str, str, str, str]):
             store("values").add(key, value[-1:]),
             len([*store("values").values(key)]),
             [*store("places").items(key)],
+            store("places").get(key, 3),
         ]
         store("last").put(key, None if value.endswith("3") else value)
         store("places").put(key, int(value[-1:]), value)
@@ -69,7 +70,7 @@ def topology(*, in_memory: bool) -> Topology:
         key_value_store("used", str, str, renew_on_read=True, **options("used")),  # type: ignore[arg-type]
         counter_store("numbers", str, **options("numbers")),  # type: ignore[arg-type]
         set_store("values", str, str, **options("values")),  # type: ignore[arg-type]
-        map_store("places", str, int, str, **options("places")),  # type: ignore[arg-type]
+        map_store("places", str, int, str, renew_on_read=True, **options("places")),  # type: ignore[arg-type]
     )
     orders = builder.stream(flow.ORDERS, key=str, value=str)
     orders.process(Find, stores=stores, key=str, value=str, name="find").to("enriched")
@@ -97,7 +98,10 @@ class Model:
         self._put(value, "values", key, value[-1:])
         values = len([*self._live("values", key)])
         places = [(int(place), found) for place, found in sorted(self._live("places", key))]
-        found = [self._get("last", key), used, number, is_new, values, places]
+        third = self._get("places", key, "3")
+        if third is not None:
+            self._put(third, "places", key, "3")
+        found = [self._get("last", key), used, number, is_new, values, places, third]
         self._put(None if value.endswith("3") else value, "last", key)
         self._put(value, "places", key, value[-1:])
         return repr(found)

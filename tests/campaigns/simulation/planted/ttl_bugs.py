@@ -6,7 +6,7 @@ from logstate.changelog.expiry import Expiry
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
-from logstate.changelog.stores import key_value
+from logstate.changelog.stores import elements, key_value
 from logstate.task.expired_rows import ExpiredRows
 from logstate.task.task_progress import TaskProgress
 from tests.campaigns.simulation.expired_rows import ExpiredRows as ExpiredRowsSchedules
@@ -86,6 +86,13 @@ def a_read_renews_a_row_without_the_log(patch: Patch) -> None:
     edit(patch, key_value.TaskKeyValueStore, "_bound_renewing_get", "log(key, fields)", "pass")
 
 
+@scenario_bug(Schedules.of)
+def a_read_renews_an_element_without_the_log(patch: Patch) -> None:
+    """A read gives an element a later time, and the changelog keeps the earlier one."""
+    old = "writes.add(row_key, fields)"
+    edit(patch, elements, "_bound_renewing_find", old, "pass")
+
+
 @scenario_bug(IndexedExpiry.of)
 def a_late_read_shortens_the_life_of_a_row(patch: Patch) -> None:
     """A read by a late record gives the row that record's time, which is earlier."""
@@ -109,8 +116,15 @@ def an_idle_task_keeps_rows_that_expire_by_the_wall_clock(patch: Patch) -> None:
 @scenario_bug(ExpiredRowsSchedules.of)
 def a_row_that_was_emitted_stays_in_the_log(patch: Patch) -> None:
     """A row is emitted when it expires, a restore brings it back, and it is emitted again."""
-    old = "log(key, (key, None, stream_time, rows.expired_headers))"
-    edit(patch, key_value.TaskKeyValueStore, "expired_rows", old, "pass")
+    old = "log(key, (key, None, now, rows.expired_headers))"
+    edit(patch, expiring_rows, "bound_take", old, "pass", also=key_value)
+
+
+@scenario_bug(ExpiredRowsSchedules.of)
+def an_element_that_was_emitted_is_in_the_log(patch: Patch) -> None:
+    """An element of a map or a set is emitted, a restore brings it back: it is emitted again."""
+    old = "log(key, (key, None, now, rows.expired_headers))"
+    edit(patch, expiring_rows, "bound_take", old, "pass", also=elements)
 
 
 @scenario_bug(ExpiredRowsSchedules.of)

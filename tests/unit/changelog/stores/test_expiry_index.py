@@ -163,6 +163,17 @@ def test_a_commit_leaves_rows_that_are_taken() -> None:
     bench.close()
 
 
+def test_no_commit_is_due_for_rows_that_are_taken() -> None:
+    bench = StoreBench(PLAIN)
+    put(bench, "a", 1, 0)
+    bench.commit()
+    bench.context.see(TTL_MS)
+    assert bench.state.expiry.is_due(TTL_MS)
+    bench.store.expired_rows()
+    assert not bench.state.expiry.is_due(TTL_MS)
+    bench.close()
+
+
 def test_the_entries_that_a_commit_moves_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiring_rows, "_DELETED_MIN", 2)
     monkeypatch.setattr(expiring_rows, "_DELETED_PER_ROW", 0)

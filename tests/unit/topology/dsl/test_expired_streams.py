@@ -18,6 +18,8 @@ from logstate.topology import (
     Topology,
     counter_store,
     key_value_store,
+    map_store,
+    set_store,
     timestamped_key_value_store,
 )
 from tests.examples_tried import at_most
@@ -57,10 +59,25 @@ def processed_with_times(builder: StreamsBuilder) -> None:
     builder.stream("in", value=int).process(Keep, stores="rows")
 
 
+def elements(builder: StreamsBuilder) -> None:
+    rows = map_store("rows", str, str, int, ttl=TTL, expired="gone-elements")
+
+    class Keep(Processor[str, int, None, None]):
+        """Keeps all values as elements of one key."""
+
+        def process(self, record: Record[str, int]) -> None:
+            self.context.store(rows).put("all", record.key, record.value)
+
+    builder.stream("in", value=int).process(Keep, stores=rows)
+    gone = builder.expired("gone-elements", key=str, value=tuple[str, int])
+    gone.map(lambda _, element: element, key=str, value=int).to("expired")
+
+
 def built(declare: Callable[[StreamsBuilder], None]) -> Topology:
     builder = StreamsBuilder()
     declare(builder)
-    builder.expired("gone", key=str, value=int).to("expired", key=str, value=int)
+    if declare is not elements:
+        builder.expired("gone", key=str, value=int).to("expired", key=str, value=int)
     return builder.build()
 
 
@@ -87,6 +104,50 @@ def test_a_row_is_emitted_once_before_the_record_that_is_too_late_for_it(
             ("a", 2, 110), ("b", 1, 110), ("c", 3, 114), ("a", 4, 120), ("d", 5, 210)
         ]  # fmt: skip
         assert [key for key, _ in driver.store("rows").all()] == ["d"]
+
+
+PRICES = map_store("prices", str, int, str, ttl=TTL, expired="gone-prices")
+TAGS = set_store("tags", str, int, ttl=TTL, expired="gone-tags")
+
+
+class Collect(Processor[str, int, None, None]):
+    """Keeps values in a map and in a set, and removes 0 from both."""
+
+    def process(self, record: Record[str, int]) -> None:
+        prices, tags = self.context.store(PRICES), self.context.store(TAGS)
+        prices.put(record.key, record.value, f"price {record.value}")
+        tags.add(record.key, record.value)
+        prices.delete(record.key, 0)
+        tags.discard(record.key, 0)
+
+
+def test_elements_of_maps_and_sets_are_emitted_one_by_one() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).process(Collect, stores=[PRICES, TAGS])
+    prices = builder.expired("gone-prices", key=str, value=tuple[int, str])
+    prices.to("prices")
+    builder.expired("gone-tags", key=str, value=int).to("tags")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("b", -1, 100), ("a", 2, 100), ("a", 1, 105), ("a", 0, 106)])
+        driver.pipe("in", "a", 2, timestamp=110)  # expired before: it is a new element
+        driver.crash(loses_disk=True)
+        driver.pipe("in", "a", 1, timestamp=112)  # renews it
+        driver.pipe("in", "c", 1, timestamp=300)
+        assert driver.read_with_timestamps("tags", value=int) == [
+            ("a", 2, 110), ("b", -1, 110), ("a", 2, 120), ("a", 1, 122)
+        ]  # fmt: skip
+        assert driver.read_with_timestamps("prices", value=tuple[int, str]) == [
+            ("a", (2, "price 2"), 110), ("b", (-1, "price -1"), 110),
+            ("a", (2, "price 2"), 120), ("a", (1, "price 1"), 122),
+        ]  # fmt: skip
+        assert list(driver.store("tags").all()) == [("c", 1)]
+
+
+def test_the_serde_of_expired_elements_is_asked_for() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).process(Collect, stores=[PRICES, TAGS])
+    with pytest.raises(TopologyError, match="No serde for the value"):
+        builder.expired("gone-tags", key=str).to("tags")
 
 
 def test_an_aggregate_begins_again_after_its_row_was_emitted() -> None:
@@ -140,7 +201,7 @@ STEPS = st.lists(
 
 @settings(max_examples=at_most(60))
 @given(steps=STEPS)
-@pytest.mark.parametrize("declare", [table, processed])
+@pytest.mark.parametrize("declare", [table, processed, elements])
 def test_each_row_that_expires_is_emitted_whenever_commits_and_crashes_are(
     declare: Callable[[StreamsBuilder], None], steps: Sequence[tuple[str, int, int, str]]
 ) -> None:
@@ -158,7 +219,8 @@ def test_each_row_that_expires_is_emitted_whenever_commits_and_crashes_are(
             if what in ("crash", "lost disk"):
                 driver.crash(loses_disk=what == "lost disk")
         assert expired(driver) == wanted
-        assert {key for key, _ in driver.store("rows").all()} == set(rows)
+        found = [key for key, _ in driver.store("rows").all()]
+        assert {key if isinstance(key, str) else key[1] for key in found} == set(rows)
 
 
 def twice(builder: StreamsBuilder) -> Any:

@@ -249,6 +249,70 @@ def test_a_read_renews_a_row_for_good_and_a_late_read_does_not_shorten_its_life(
         assert [value for _, value in driver.read("out", value=int)] == [7, 7, 7, 8, -1, -1, -1]
 
 
-def test_reads_renew_no_rows_of_a_store_without_a_ttl() -> None:
+USED_PRICES = map_store("prices", str, str, int, ttl=TTL, renew_on_read=True)
+USED_TAGS = set_store("tags", str, str, ttl=TTL, renew_on_read=True)
+USED_NUMBERS = counter_store("numbers", str, ttl=TTL, renew_on_read=True)
+
+
+class LookAtElements(Processor[str, str, str, int]):
+    """For "put" writes one element to each store; else reads it, or all elements of the key."""
+
+    def process(self, record: Record[str, str]) -> None:
+        store, key = self.context.store, record.key
+        if record.value == "put":
+            store(USED_PRICES).put(key, "x", 1)
+            store(USED_PRICES).put(key, "y", 2)
+            store(USED_TAGS).add(key, "x")
+            store(USED_TAGS).add(key, "y")
+            store(USED_NUMBERS).add(key)
+        elif record.value == "get":
+            store(USED_PRICES).get(key, "x")
+            store(USED_TAGS).contains(key, "x")
+            store(USED_NUMBERS).get(key)
+        elif record.value == "scan":
+            list(store(USED_PRICES).items(key))
+            list(store(USED_TAGS).values(key))
+            store(USED_PRICES).size(key)
+
+
+def elements(driver: TopologyTestDriver) -> tuple[list[str], list[str], int | None]:
+    """What the stores have of key "a"."""
+    prices, tags = driver.store("prices"), driver.store("tags")
+    assert (prices.get("a", "x") is None) is not tags.contains("a", "x")  # renews nothing
+    found = [name for name, _ in prices.items("a")]
+    return found, list(tags.values("a")), driver.store("numbers").get("a")
+
+
+@pytest.mark.parametrize("loses_disk", [None, False, True])
+def test_a_read_renews_its_element_alone_and_scans_renew_none(loses_disk: bool | None) -> None:
+    ttl = int(TTL.total_seconds() * 1_000)
+    stores = USED_PRICES, USED_TAGS, USED_NUMBERS
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).process(LookAtElements, stores=stores)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("a", "put", 0), ("a", "get", ttl - 1), ("a", "scan", ttl - 1)])
+        driver.pipe("in", "a", "get", timestamp=1)  # late
+        if loses_disk is not None:
+            driver.crash(loses_disk=loses_disk)
+        driver.pipe("in", "b", "get", timestamp=ttl)
+        assert elements(driver) == (["x"], ["x"], 1)
+        driver.pipe("in", "b", "get", timestamp=2 * ttl - 2)
+        assert elements(driver) == (["x"], ["x"], 1)
+        driver.pipe("in", "b", "get", timestamp=2 * ttl - 1)
+        assert elements(driver) == ([], [], None)
+        driver.pipe("in", "a", "get", timestamp=2 * ttl - 1)
+        assert elements(driver) == ([], [], None)
+
+
+DECLARED: dict[str, Callable[[], Any]] = {
+    "key_value": lambda: key_value_store("read", str, int, renew_on_read=True),
+    "map": lambda: map_store("read", str, str, int, renew_on_read=True),
+    "set": lambda: set_store("read", str, str, renew_on_read=True),
+    "counter": lambda: counter_store("read", str, renew_on_read=True),
+}
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_reads_renew_no_rows_of_a_store_without_a_ttl(kind: str) -> None:
     with pytest.raises(TopologyError, match="has renew_on_read=True and no ttl"):
-        key_value_store("read", str, int, renew_on_read=True)
+        DECLARED[kind]()
