@@ -13,11 +13,10 @@ from logstate.serdes.scalars import int64
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_count, check_options
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.selected_types import returned_type
 from logstate.topology.dsl.aggregations import required_store
 from logstate.topology.dsl.grouped_flow import GroupedFlow, GroupedTableFlow
-from logstate.topology.dsl.materialized import Materialized, key_value_spec
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, refuse_options
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.rank_serde import RankSerde
@@ -25,6 +24,12 @@ from logstate.topology.operators.aggregates.top_n import TopNNode
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 
 _PREFIX = "TOP-N-"
+_NOT_OF_RANKINGS = {
+    "history": "its rows are lists that change with every value of their group",
+    "capacity": "it would remove groups whose values are still ranked",
+    "ttl": "it would remove groups whose values are still ranked",
+    "indexes": "its values are lists",
+}
 
 
 class TopNOptions(TypedDict, total=False):
@@ -109,16 +114,7 @@ def _score_serde(score: Any, by: Callable[[Any], Any], values: Serde[Any]) -> Se
 
 
 def _check_store(kept: Materialized) -> None:
-    for option, why in (
-        ("history", "its rows are lists that change with every value of their group"),
-        ("capacity", "it would remove groups whose values are still ranked"),
-        ("ttl", "it would remove groups whose values are still ranked"),
-    ):
-        if getattr(kept, option) is not None:
-            raise declaration_error(
-                f"Store {kept.name!r} of top_n() has a {option}: {why}. Leave it out."
-            )
-    refuse_indexes(kept.name, kept.indexes, "its values are lists", "Leave out indexes=.")
+    refuse_options(kept, "top_n()", _NOT_OF_RANKINGS)
     if kept.value is not None:
         raise declaration_error(
             f"Store {kept.name!r} of top_n() has value=, but its values are lists of the values of"
