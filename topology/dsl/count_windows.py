@@ -27,6 +27,7 @@ _NOT_OF_OPEN_WINDOWS = {
     "retention": "rows are deleted when the windows of their key close",
     "history": "rows are open windows, which have no versions",
     "capacity": "it would remove windows that are open",
+    "ttl": "it would remove windows that are open; timeout= closes them",
     "indexes": "its rows are the open windows of count windows or batches",
 }
 
