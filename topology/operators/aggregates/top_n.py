@@ -56,8 +56,8 @@ class TopNNode(MaterializedNode):
         def is_below(score: Any, best: Any) -> bool:
             return best is not None and len(best) == n and score < by(best[-1])
 
-        def send(key: Any, row: Any, timestamp: int, headers: Headers) -> None:
-            best, before, newest = ranking.best(key), None, timestamp
+        def send(key: Any, best: list[Any], row: Any, timestamp: int, headers: Headers) -> None:
+            before, newest = None, timestamp
             if row is not None:
                 before, newest = row[0], max(row[1], timestamp)
             if best == (before or []):
@@ -78,7 +78,7 @@ class TopNNode(MaterializedNode):
                         ranking.add(key, score, value, count, timestamp)
                         has_changed |= not is_below(score, best)
                 if has_changed:
-                    send(key, row, timestamp, headers)
+                    send(key, ranking.best(key), row, timestamp, headers)
 
             return change
 
@@ -93,8 +93,7 @@ class TopNNode(MaterializedNode):
                 return
             task.timestamp, task.headers = timestamp, headers
             ranking.add(key, score, value, 1, timestamp)
-            ranking.keep_best(key, timestamp)
-            send(key, row, timestamp, headers)
+            send(key, ranking.keep_best(key, timestamp), row, timestamp, headers)
 
         return process
 
@@ -132,14 +131,15 @@ class Ranking:
                 break
         return found
 
-    def keep_best(self, key: Any, timestamp: int) -> None:
-        """Remove what is ranked behind the n greatest."""
-        total, kept = 0, self._n
+    def keep_best(self, key: Any, timestamp: int) -> list[Any]:
+        """Return them, and remove what is ranked behind them."""
+        found: list[Any] = []
         for row_key, (count, _, _) in list(self._rows(key)):
-            more = min(count, kept - total)
-            total += more
+            more = min(count, self._n - len(found))
+            found += [row_key[1].value] * more
             if more < count:
                 self._store.put(row_key, (more, timestamp, None) if more else None)
+        return found
 
     def _rows(self, key: Any) -> Iterator[tuple[Any, Any]]:
         rows: Iterator[tuple[Any, Any]] = self._store.prefix_scan(
