@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
@@ -33,11 +33,12 @@ _NOT_OF_RANKINGS = {
 
 
 class TopNOptions(TypedDict, total=False):
-    """Options of a top-n: the type of the scores, its store, its name."""
+    """Options of a top-n: the type of the scores, its store, its name, when it sends."""
 
     score: Any
     store: str | Materialized | None
     name: str | None
+    emit: Literal["update", "commit"]
 
 
 def top_n(
@@ -60,6 +61,7 @@ def _top_n(
     score: Any = None,
     store: str | Materialized | None = None,
     name: str | None = None,
+    emit: Any = "update",
 ) -> TableFlow[Any, Any]:
     if n is None:
         raise declaration_error(
@@ -67,6 +69,12 @@ def _top_n(
         )
     check_count(n, "n of top_n()")
     callbacks.of_shape(by, "by of top_n()", "(value)", 1)
+    if emit not in ("update", "commit"):
+        raise declaration_error(
+            f'emit of top_n() must be "update" or "commit", found {emit!r}: every change of a list,'
+            " or the last one per group and commit. For final results of windows use"
+            ' windowed_by(...).agg(best=TopN(...), emit="close").'
+        )
     kept = required_store(store, "top_n()")
     _check_store(kept)
     use = f"store {kept.name!r}"
@@ -91,6 +99,7 @@ def _top_n(
         n=n,
         by=by,
         is_of_table=isinstance(grouped, GroupedTableFlow),
+        emit=emit,
         **stores,
     )
     logical = ProcessorLogicalNode(node)
