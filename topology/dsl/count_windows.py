@@ -12,17 +12,24 @@ from logstate.contracts.serde_types import SerdeLike
 from logstate.serdes.built_in import list_of
 from logstate.serdes.scalars import int64
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.windows import CountWindows
 from logstate.topology.dsl.aggregations import A, Fold, required_store, value_serde
 from logstate.topology.dsl.grouped_flow import GroupedFlow
-from logstate.topology.dsl.materialized import Materialized, key_value_spec
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, refuse_options
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.count_window import CountedValuesSerde, CountWindowNode
 from logstate.topology.operators.aggregates.fold import no_aggregate
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 from logstate.topology.processor.key_timers import timer_store
+
+_NOT_OF_OPEN_WINDOWS = {
+    "retention": "rows are deleted when the windows of their key close",
+    "history": "rows are open windows, which have no versions",
+    "capacity": "it would remove windows that are open",
+    "ttl": "it would remove windows that are open; timeout= closes them",
+    "indexes": "its rows are the open windows of count windows or batches",
+}
 
 
 class CountOptions(TypedDict, Generic[A], total=False):
@@ -116,17 +123,7 @@ def _with_one_more(_key: Any, value: Any, found: list[Any]) -> list[Any]:
 
 def _check_store(kept: Materialized) -> None:
     """Refuse options of other kinds of stores; what is left out has its reason in the message."""
-    for option, why in (
-        ("retention", "rows are deleted when the windows of their key close"),
-        ("history", "rows are open windows, which have no versions"),
-        ("capacity", "it would remove windows that are open"),
-    ):
-        if getattr(kept, option) is not None:
-            raise declaration_error(
-                f"Store {kept.name!r} of count windows has a {option}: {why}. Leave it out."
-            )
-    why = "its rows are the open windows of count windows or batches"
-    refuse_indexes(kept.name, kept.indexes, why, "Leave out indexes=.")
+    refuse_options(kept, "count windows", _NOT_OF_OPEN_WINDOWS)
     if kept.headers:
         raise declaration_error(
             f"Store {kept.name!r} of count windows has headers=True: results have the headers of"

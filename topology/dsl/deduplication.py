@@ -12,7 +12,6 @@ from logstate.contracts.serde import Serde
 from logstate.serdes.scalars import boolean
 from logstate.topology.declaring.argument_checks import check_options
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import TumblingWindows, advance_ms_of, duration_ms
@@ -21,6 +20,7 @@ from logstate.topology.dsl.materialized import (
     Materialized,
     key_value_spec,
     materialized,
+    refuse_options,
     windowed_spec,
 )
 from logstate.topology.dsl.stream_flow import StreamFlow
@@ -162,13 +162,11 @@ def _check_without_windows(kept: Materialized, late: str | None) -> None:
             f"distinct() has late={late!r}, but without windows no record is late. Leave it out, or"
             " give windows=TumblingWindows(...)."
         )
-    if kept.history is not None or kept.capacity is not None:
-        option = "capacity" if kept.history is None else "history"
-        raise declaration_error(
-            f"Store {kept.name!r} of distinct() has a {option}: a row that is removed or has"
-            " versions would let a second record of its key pass. Give windows=TumblingWindows(...)"
-            " to bound the store, or use deduplicate_by_key(interval)."
-        )
+    why = "a row that is removed or has versions would let a second record of its key pass"
+    remedy = (
+        "Give windows=TumblingWindows(...) to bound the store, or use deduplicate_by_key(interval)."
+    )
+    refuse_options(kept, "distinct()", {"history": why, "capacity": why}, remedy)
 
 
 def _store_of_times(store: str | Materialized | None, name: str | None, what: str) -> Materialized:
@@ -178,7 +176,7 @@ def _store_of_times(store: str | Materialized | None, name: str | None, what: st
         why = "its store has a changelog topic"
         operator = what[0].upper() + what[1:]
         kept = Materialized(required_name(name, operator, why, 'store="..." or name="..."'))
-    refuse_indexes(kept.name, kept.indexes, f"it is a store of {what}", "Leave out indexes=.")
+    refuse_options(kept, what, {"indexes": f"it is a store of {what}"})
     if kept.value is not None:
         raise declaration_error(
             f"Store {kept.name!r} of {what} has value=, but its rows only contain the times of"

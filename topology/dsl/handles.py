@@ -2116,7 +2116,8 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
             by: ``by(value)`` returns the score.
             options: ``store``, name or :class:`Materialized` of the store, required; ``score``, the
                 type of the scores, one that ``serdes.ordered`` takes, if neither an annotation of
-                ``by`` nor the type of the values says it; ``name``.
+                ``by`` nor the type of the values says it; ``emit``, ``"update"`` for every change
+                of a list or ``"commit"`` for the last one per key and commit; ``name``.
 
         Returns:
             The table of lists, written as Kafka's ``ListSerializer`` does.
@@ -2124,7 +2125,7 @@ class KGroupedStream(GroupedFlow[K, V], StreamAggregations[K, K, V]):
         Raises:
             TopologyError: no store; one with a retention, a history, a capacity, a TTL or indexes;
                 ``n`` is not positive; the type of the scores is not known or has no order by bytes;
-                a serde is not known.
+                a serde is not known; ``emit`` is none of these.
 
         Source: Flink SQL's Top-N (``ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) <= n``).
         """
@@ -3794,7 +3795,8 @@ class KGroupedTable(GroupedTableFlow[K, V]):
             by: ``by(value)`` returns the score.
             options: ``store``, name or :class:`Materialized` of the store, required; ``score``, the
                 type of the scores, one that ``serdes.ordered`` takes, if neither an annotation of
-                ``by`` nor the type of the values says it; ``name``.
+                ``by`` nor the type of the values says it; ``emit``, ``"update"`` for every change
+                of a list or ``"commit"`` for the last one per key and commit; ``name``.
 
         Returns:
             The table of lists, written as Kafka's ``ListSerializer`` does.
@@ -3802,7 +3804,7 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         Raises:
             TopologyError: no store; one with a retention, a history, a capacity, a TTL or indexes;
                 ``n`` is not positive; the type of the scores is not known or has no order by bytes;
-                a serde is not known.
+                a serde is not known; ``emit`` is none of these.
 
         Source: Flink SQL's Top-N over an updating table.
         """

@@ -160,6 +160,25 @@ def materialized(store: str | Materialized | None) -> Materialized | None:
     return Materialized(store)
 
 
+def refuse_options(
+    store: Materialized,
+    operator: str,
+    reasons: Mapping[str, str],
+    remedy: str = "Leave it out.",
+) -> None:
+    """Raise TopologyError for an option that the store of an operator cannot have.
+
+    ``reasons``: why not, by the name of the option.
+    """
+    for option, why in reasons.items():
+        if option == "indexes":
+            refuse_indexes(store.name, store.indexes, why, "Leave out indexes=.")
+        elif getattr(store, option) is not None:
+            raise declaration_error(
+                f"Store {store.name!r} of {operator} has a {option}: {why}. {remedy}"
+            )
+
+
 def agreed_value(store: Materialized, value: Serde[Any] | None) -> Serde[Any] | None:
     """The serde of the values that the store or the call says; None where neither does.
 

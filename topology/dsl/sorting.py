@@ -9,16 +9,27 @@ from typing import Any, TypedDict, TypeVar
 
 from logstate.topology.declaring.argument_checks import check_options
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.late_streams import add_late_stream
-from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.materialized import (
+    Materialized,
+    key_value_spec,
+    materialized,
+    refuse_options,
+)
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.operators.streams.sort_by_time import SortByTimeNode
 from logstate.topology.operators.streams.waiting_record import WaitingKeySerde, WaitingRecordSerde
 
 S = TypeVar("S", bound=StreamFlow[Any, Any])
+
+_NOT_OF_WAITING_RECORDS = {
+    "history": "its rows are records that wait, which have no versions",
+    "capacity": "it would remove records that wait",
+    "ttl": "it would remove records that wait; they leave the store when they are sent",
+    "indexes": "its rows are records that wait",
+}
 
 
 class SortOptions(TypedDict, total=False):
@@ -80,17 +91,7 @@ def _sorted(
 
 def _check_store(kept: Materialized) -> None:
     """Refuse options of stores that would lose records that wait."""
-    for option, why in (
-        ("history", "its rows are records that wait, which have no versions"),
-        ("capacity", "it would remove records that wait"),
-        ("ttl", "it would remove records that wait; they leave the store when they are sent"),
-    ):
-        if getattr(kept, option) is not None:
-            raise declaration_error(
-                f"Store {kept.name!r} of sort_by_time() has a {option}: {why}. Leave it out."
-            )
-    why = "its rows are records that wait"
-    refuse_indexes(kept.name, kept.indexes, why, "Leave out indexes=.")
+    refuse_options(kept, "sort_by_time()", _NOT_OF_WAITING_RECORDS)
     if kept.headers is False:
         raise declaration_error(
             f"Store {kept.name!r} of sort_by_time() has headers=False, but records are forwarded"

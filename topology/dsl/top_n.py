@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
@@ -13,11 +13,10 @@ from logstate.serdes.scalars import int64
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_count, check_options
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.indexes import refuse_indexes
 from logstate.topology.declaring.selected_types import returned_type
 from logstate.topology.dsl.aggregations import required_store
 from logstate.topology.dsl.grouped_flow import GroupedFlow, GroupedTableFlow
-from logstate.topology.dsl.materialized import Materialized, key_value_spec
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, refuse_options
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.rank_serde import RankSerde
@@ -25,14 +24,21 @@ from logstate.topology.operators.aggregates.top_n import TopNNode
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 
 _PREFIX = "TOP-N-"
+_NOT_OF_RANKINGS = {
+    "history": "its rows are lists that change with every value of their group",
+    "capacity": "it would remove groups whose values are still ranked",
+    "ttl": "it would remove groups whose values are still ranked",
+    "indexes": "its values are lists",
+}
 
 
 class TopNOptions(TypedDict, total=False):
-    """Options of a top-n: the type of the scores, its store, its name."""
+    """Options of a top-n: the type of the scores, its store, its name, when it sends."""
 
     score: Any
     store: str | Materialized | None
     name: str | None
+    emit: Literal["update", "commit"]
 
 
 def top_n(
@@ -55,6 +61,7 @@ def _top_n(
     score: Any = None,
     store: str | Materialized | None = None,
     name: str | None = None,
+    emit: Any = "update",
 ) -> TableFlow[Any, Any]:
     if n is None:
         raise declaration_error(
@@ -62,6 +69,12 @@ def _top_n(
         )
     check_count(n, "n of top_n()")
     callbacks.of_shape(by, "by of top_n()", "(value)", 1)
+    if emit not in ("update", "commit"):
+        raise declaration_error(
+            f'emit of top_n() must be "update" or "commit", found {emit!r}: every change of a list,'
+            " or the last one per group and commit. For final results of windows use"
+            ' windowed_by(...).agg(best=TopN(...), emit="close").'
+        )
     kept = required_store(store, "top_n()")
     _check_store(kept)
     use = f"store {kept.name!r}"
@@ -86,6 +99,7 @@ def _top_n(
         n=n,
         by=by,
         is_of_table=isinstance(grouped, GroupedTableFlow),
+        emit=emit,
         **stores,
     )
     logical = ProcessorLogicalNode(node)
@@ -109,16 +123,7 @@ def _score_serde(score: Any, by: Callable[[Any], Any], values: Serde[Any]) -> Se
 
 
 def _check_store(kept: Materialized) -> None:
-    for option, why in (
-        ("history", "its rows are lists that change with every value of their group"),
-        ("capacity", "it would remove groups whose values are still ranked"),
-        ("ttl", "it would remove groups whose values are still ranked"),
-    ):
-        if getattr(kept, option) is not None:
-            raise declaration_error(
-                f"Store {kept.name!r} of top_n() has a {option}: {why}. Leave it out."
-            )
-    refuse_indexes(kept.name, kept.indexes, "its values are lists", "Leave out indexes=.")
+    refuse_options(kept, "top_n()", _NOT_OF_RANKINGS)
     if kept.value is not None:
         raise declaration_error(
             f"Store {kept.name!r} of top_n() has value=, but its values are lists of the values of"

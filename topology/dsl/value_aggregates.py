@@ -11,6 +11,8 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate, N, V_contra
 
+_BEYOND_LIMIT = "does not keep the values beyond its limit. Leave the limit out"
+
 
 class _OneValue(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     """One of the values; None without values."""
@@ -148,45 +150,72 @@ class CountDistinct(FieldAggregate[V_contra, Any, Any, int], Generic[V_contra]):
     [('ada', {'pages': 1}), ('ada', {'pages': 2}), ('ada', {'pages': 2})]
 
     The row of the store also has ``<field>_values``, the different values in ascending order: its
-    size grows with their number.
+    size grows with their number. ``limit`` bounds it: the result is the smaller one of the number
+    and the limit, so a result below the limit is exact, and the limit means that many or more. A
+    row that has reached the limit has no values, ``<field>_values`` is None, and does not change.
 
     Semantics:
         Null value: ignored.
-        Tables: subtracted; the row also has the number of occurrences of each value.
+        Sessions that merge: values of both count once, and the limit is that of a single session.
+        Tables: subtracted; the row also has the number of occurrences of each value. With a
+            ``limit`` refused, because the values beyond it are not in the state.
 
-    Source: SQL's ``COUNT(DISTINCT ...)``.
+    Raises:
+        TopologyError: ``limit`` is not a positive integer.
+
+    Source: SQL's ``COUNT(DISTINCT ...)``; the limit is that of ``LIMIT`` in a subquery:
+    ``SELECT COUNT(*) FROM (SELECT DISTINCT ... LIMIT n)``.
     """
 
     parts = ("values",)
     first = ()
 
-    def __init__(self, field: Callable[[V_contra], Any], returns: type[Any] | None = None) -> None:
+    def __init__(
+        self,
+        field: Callable[[V_contra], Any],
+        returns: type[Any] | None = None,
+        *,
+        limit: int | None = None,
+    ) -> None:
         super().__init__(field, returns)
+        self.limit = None if limit is None else _positive(limit, "limit of CountDistinct")
 
     def take(self, state: Any, value: Any) -> Any:
-        """The values, and this one if it is new."""
+        """The values, and this one if it is new; None once the limit is reached."""
+        if state is None:
+            return None
         place = bisect_left(state, value)
         if place < len(state) and state[place] == value:
             return state
+        if len(state) + 1 == self.limit:
+            return None
         return (*state[:place], value, *state[place:])
 
     def merge(self, a: Any, b: Any) -> Any:
         """The values of both."""
+        if b is None:
+            return None
         for value in b:
             a = self.take(a, value)
         return a
 
-    def result(self, state: Any) -> int:
-        """How many there are."""
-        return len(state)
+    def result(self, state: Any) -> Any:
+        """How many there are, at most the limit."""
+        return self.limit if state is None else len(state)
 
     def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
-        """A sorted array."""
-        return (tuple[field, ...],), int
+        """A sorted array, or None where a limit is reached."""
+        values = tuple[field, ...]
+        return (values if self.limit is None else values | None,), int
 
     def for_table(self) -> Aggregate[Any, Any, Any]:
         """One that also counts each value."""
-        return _DistinctOfRows(self.field, self.returns)
+        return _DistinctOfRows(self.field, self.returns) if self.limit is None else self
+
+    @property
+    def refusal(self) -> str | None:
+        """The values beyond the limit are not in the state."""
+        return None if self.limit is None else _BEYOND_LIMIT
 
 
 class _DistinctOfRows(FieldAggregate[Any, Any, Any, int]):
@@ -352,9 +381,7 @@ class Collect(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic
     @property
     def refusal(self) -> str | None:
         """The values beyond the limit are not in the state."""
-        if self.limit is None:
-            return None
-        return "does not keep the values beyond its limit. Leave the limit out"
+        return None if self.limit is None else _BEYOND_LIMIT
 
 
 def _without_others(which: str, expression: str) -> str:

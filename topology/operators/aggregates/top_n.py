@@ -6,7 +6,9 @@ Semantics:
   group several times counts as often.
 - a value for which ``by`` returns None is not ranked. Null keys and values of a stream are dropped
   and counted.
-- an update is forwarded only if the list of the group changes; an empty list deletes the row.
+- an update is forwarded only if the list of the group changes; an empty list deletes the row. With
+  ``emit="commit"`` it is one per group and commit, if the list differs from that of the commit
+  before.
 - of a table, a changed row leaves its old group and enters the new one, so the next value of the
   group enters the list. Of a stream nothing leaves a group, so only the n greatest are kept.
 - timestamp: the largest of the changes of the list so far.
@@ -22,15 +24,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from logstate.contracts.drops import null_dropper
-from logstate.contracts.processing import TaskContext
+from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
-from logstate.topology.graph.nodes import Children, Forward, Process
+from logstate.topology.declaring.windows import Emit
+from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_commit import (
+    as_forwarded,
+    held_updates,
+    hold_rows_until_commit,
+)
 from logstate.topology.operators.aggregates.rank_serde import Ranked, group_prefix
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
+from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
 
 
 class TopNNode(MaterializedNode):
@@ -41,6 +49,7 @@ class TopNNode(MaterializedNode):
     #: keys are group and rank, values how often
     rows: StoreSpec
     is_of_table: bool
+    emit: Emit = "update"
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (self.store, self.rows)
@@ -48,21 +57,34 @@ class TopNNode(MaterializedNode):
     def retains_records(self) -> bool:
         return True
 
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        rows = row_getter(task, self.store)
+        waits = self.emit == "commit" and self.sends_old_values
+        return as_forwarded(task, self.store, rows) if waits else rows
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         read, write = bind_rows(task, self.store)
         ranking = Ranking(self, task)
-        by, n, with_old = self.by, self.n, self.sends_old_values
+        by, n, with_old, updates = self.by, self.n, self.sends_old_values, None
+        if self.emit == "commit":
+            forward = hold_rows_until_commit(
+                task, _if_changed(forward, with_old), self.store, sends_old_values=True
+            )
+            updates, with_old = held_updates(task, self.store), True
 
         def is_below(score: Any, best: Any) -> bool:
             return best is not None and len(best) == n and score < by(best[-1])
 
-        def send(key: Any, row: Any, timestamp: int, headers: Headers) -> None:
-            best, before, newest = ranking.best(key), None, timestamp
+        def send(key: Any, best: list[Any], row: Any, timestamp: int, headers: Headers) -> None:
+            before, newest = None, timestamp
             if row is not None:
                 before, newest = row[0], max(row[1], timestamp)
             if best == (before or []):
                 return
             write(key, best or None, newest, timestamp, headers)
+            if updates is not None:
+                updates.time_before = None if row is None else row[1]
+                newest = newest if best else timestamp  # the time of a held tombstone
             forward(key, best or None, before if with_old else None, newest, headers, True)
 
         if self.is_of_table:
@@ -78,7 +100,7 @@ class TopNNode(MaterializedNode):
                         ranking.add(key, score, value, count, timestamp)
                         has_changed |= not is_below(score, best)
                 if has_changed:
-                    send(key, row, timestamp, headers)
+                    send(key, ranking.best(key), row, timestamp, headers)
 
             return change
 
@@ -93,10 +115,21 @@ class TopNNode(MaterializedNode):
                 return
             task.timestamp, task.headers = timestamp, headers
             ranking.add(key, score, value, 1, timestamp)
-            ranking.keep_best(key, timestamp)
-            send(key, row, timestamp, headers)
+            send(key, ranking.keep_best(key, timestamp), row, timestamp, headers)
 
         return process
+
+
+def _if_changed(forward: TableProcess, with_old: bool) -> TableProcess:
+    """``forward`` for lists that differ from those that they replace."""
+
+    def process(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        if new != old:
+            forward(key, new, old if with_old else None, timestamp, headers, is_latest)
+
+    return process
 
 
 class Ranking:
@@ -132,14 +165,15 @@ class Ranking:
                 break
         return found
 
-    def keep_best(self, key: Any, timestamp: int) -> None:
-        """Remove what is ranked behind the n greatest."""
-        total, kept = 0, self._n
+    def keep_best(self, key: Any, timestamp: int) -> list[Any]:
+        """Return them, and remove what is ranked behind them."""
+        found: list[Any] = []
         for row_key, (count, _, _) in list(self._rows(key)):
-            more = min(count, kept - total)
-            total += more
+            more = min(count, self._n - len(found))
+            found += [row_key[1].value] * more
             if more < count:
                 self._store.put(row_key, (more, timestamp, None) if more else None)
+        return found
 
     def _rows(self, key: Any) -> Iterator[tuple[Any, Any]]:
         rows: Iterator[tuple[Any, Any]] = self._store.prefix_scan(

@@ -31,7 +31,7 @@ def records_that_a_process_has_sorted_are_not_deleted_again(patch: Patch) -> Non
 @scenario_bug(OrderedRecords.of)
 def the_greatest_values_are_those_of_the_process(patch: Patch) -> None:
     """Whether a list has changed is decided by the list that the process sent last."""
-    old = "best, before, newest = ranking.best(key), None, timestamp"
+    old = "before, newest = None, timestamp"
     new = (
         f"{old}\n"
         "        lists = globals().setdefault('_lists', {})\n"

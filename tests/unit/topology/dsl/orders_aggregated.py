@@ -47,6 +47,8 @@ class Everything(Aggregates[Order]):
     last = Last(cents_of)
     spread = StdDev(cents_of)
     users: CountDistinct[Order] = CountDistinct(lambda order: order.who)
+    few_users: CountDistinct[Order] = CountDistinct(lambda order: order.who, limit=2)
+    few_values: CountDistinct[Order] = CountDistinct(cents_of, limit=4)
     top = TopN(cents_of, 3)
     all = Collect(cents_of)
     some = Collect(cents_of, limit=2)
@@ -94,6 +96,8 @@ def everything(orders: Sequence[Order]) -> Any:
         last=values[-1] if values else None,
         spread=welford(values),
         users=len({one.who for one in orders}),
+        few_users=min(len({one.who for one in orders}), 2),
+        few_values=min(len(set(values)), 4),
         top=tuple(sorted(values, reverse=True)[:3]),
         all=tuple(values),
         some=tuple(values[:2]),

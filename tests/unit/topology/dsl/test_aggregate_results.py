@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     Count,
+    CountDistinct,
     HoppingWindows,
     Max,
     Mean,
@@ -184,6 +185,21 @@ def test_the_greatest_by_a_key_are_whole_values_and_ties_keep_their_order(
     )
     assert state_of(orders) == tuple(ranked[:3])
     assert top.merge(state_of(orders[:split]), state_of(orders[split:])) == tuple(ranked[:3])
+
+
+@given(cents=st.lists(st.integers(-5, 5), max_size=20), limit=st.integers(1, 6))
+def test_a_row_that_has_reached_the_limit_of_distinct_values_keeps_none(
+    cents: list[int], limit: int
+) -> None:
+    builder = StreamsBuilder()
+    few: CountDistinct[Order] = CountDistinct(cents_of, limit=limit)
+    grouped(builder).agg(few=few, store="s")
+    with TopologyTestDriver(builder.build()) as driver:
+        for number, one in enumerate(cents, 1):
+            driver.pipe("in", "a", Order(one))
+            row, values = driver.store("s").get("a").value, set(cents[:number])
+            assert row.few == min(len(values), limit)
+            assert row.few_values == (tuple(sorted(values)) if len(values) < limit else None)
 
 
 def test_the_greatest_by_a_key_survive_a_lost_disk() -> None:

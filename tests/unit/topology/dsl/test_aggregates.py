@@ -17,6 +17,7 @@ from logstate.topology import (
     Aggregates,
     Collect,
     Count,
+    CountDistinct,
     Ewma,
     First,
     Last,
@@ -46,6 +47,7 @@ from tests.unit.topology.dsl.orders_aggregated import (
         (TopN(cents_of, 2), r"sorted\(row\.x, reverse=True\)\[:2\]"),
         (TopN(lambda one: one, 2, Order, by=cents_of), r"row\.x, key=\.\.\., reverse=True\)\[:2\]"),
         (Collect(cents_of, limit=3), "Leave the limit out"),
+        (CountDistinct(cents_of, limit=3), "Leave the limit out"),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Aggregate) else "",
 )
@@ -204,6 +206,7 @@ def test_arguments_of_aggregates_are_checked() -> None:
         (lambda: TopN(cents_of, 0), "n of TopN must be a positive integer"),
         (lambda: TopN(cents_of, 1, by=lambda a, b: a), "by of TopN"),
         (lambda: Collect(cents_of, limit=-1), "limit of Collect must be a positive integer"),
+        (lambda: CountDistinct(cents_of, limit=0), "limit of CountDistinct must be a positive"),
         (lambda: StdDev(cents_of, ddof=2), "ddof of StdDev"),
         (lambda: Ewma(cents_of, alpha=0), "alpha of Ewma must be a number above 0 and at most 1"),
         (lambda: Ewma(cents_of, alpha=1.5), "found 1.5"),

@@ -313,6 +313,7 @@ def test_results_are_keyed_like_the_values_and_read_behind_a_repartition_topic()
         (lambda: declared(store=Materialized("s", retention=ms(9))), "has a retention"),
         (lambda: declared(store=Materialized("s", history=ms(9))), "has a history"),
         (lambda: declared(store=Materialized("s", capacity=9)), "has a capacity"),
+        (lambda: declared(store=Materialized("s", ttl=ms(9))), "has a ttl: .*timeout="),
         (lambda: declared(store=Materialized("s", headers=True)), "has headers=True"),
     ],
 )

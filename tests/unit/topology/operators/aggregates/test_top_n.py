@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -51,11 +51,12 @@ def of_stream() -> Topology:
     return builder.build()
 
 
-def of_table() -> Topology:
+def of_table(emit: Literal["update", "commit"] = "update") -> Topology:
     builder = StreamsBuilder()
     items = builder.table("in", key=str, value=Item, store="items")
     shops = items.group_by(lambda _, item: (item.shop, item), key=str, value=Item, name="by-shop")
-    shops.top_n(N, lambda item: item.cents, store="best", name="rank").to_stream().to("out")
+    lists = shops.top_n(N, lambda item: item.cents, store="best", name="rank", emit=emit)
+    lists.to_stream().to("out")
     return builder.build()
 
 
@@ -114,6 +115,44 @@ def test_of_a_table_rows_that_fall_move_or_are_deleted_leave_the_list(
         assert sum(counts) == len(ranked)
 
 
+@given(changes=CHANGES, commit_every=st.integers(1, 9), crash_at=st.integers(0, 30))
+def test_a_group_sends_its_list_once_per_commit_if_it_differs_from_the_last_one(
+    changes: list[tuple[str, Item | None]], commit_every: int, crash_at: int
+) -> None:
+    rows: dict[str, Item] = {}
+    known: dict[str, list[Item]] = {}
+    with TopologyTestDriver(of_table("commit"), commit_every=10**9) as driver:
+        for number, (key, item) in enumerate(changes, 1):
+            driver.pipe("in", key, item, timestamp=number)
+            rows.pop(key, None)
+            if item is not None:
+                rows[key] = item
+            if number == crash_at:
+                driver.crash(loses_disk=True)
+            if number % commit_every:
+                continue
+            driver.advance_wall_clock(0)  # commits
+            lists = {shop: best([one for one in rows.values() if one.shop == shop]) for shop in "AB"}
+            changed = {shop: one for shop, one in lists.items() if one != known.get(shop, [])}
+            found = driver.read("out", value=list_of(Item))
+            assert sorted((shop, one or []) for shop, one in found) == sorted(changed.items())
+            known = lists
+
+
+def test_a_table_below_takes_back_the_list_of_the_commit_before() -> None:
+    builder = StreamsBuilder()
+    items = builder.stream("in", key=str, value=Item).group_by_key()
+    lists = items.top_n(1, cents_of, store="best", emit="commit")
+    sums = lists.group_by(lambda shop, one: ("all", one[0].cents), key=str, value=int, name="all")
+    sums.reduce(lambda a, b: a + b, lambda a, b: a - b, store="sums").to_stream().to("out")
+    with TopologyTestDriver(builder.build(), commit_every=2) as driver:
+        for number, cents in enumerate((5, 7, 8, 3)):
+            driver.pipe("in", "A", Item("A", cents, "n"), timestamp=number)
+        driver.pipe("in", "B", Item("B", 1, "n"), timestamp=4)
+        driver.advance_wall_clock(0)
+        assert driver.read("out", value=int)[-1] == ("all", 9)
+
+
 @given(ranked=st.lists(st.tuples(st.tuples(SCORES, st.text(max_size=3)), st.text(max_size=3))))
 def test_ranks_are_in_the_order_of_falling_scores_and_come_back(ranked: list[Any]) -> None:
     serde = RankSerde(ordered(int, str), string)
@@ -165,7 +204,8 @@ def test_a_row_that_was_ranked_with_other_bytes_is_found_by_its_value() -> None:
         ({"store": "s", "by": 5}, r"by of top_n\(\)"),
         ({"store": "s", "by": lambda item: [item]}, "is not known.*score=int"),
         ({"store": "s", "score": list}, "no order by bytes"),
-        ({"store": "s", "emit": "close"}, "emit"),
+        ({"store": "s", "emit": "close"}, r"emit of top_n\(\) must be .*emit=\"close\""),
+        ({"store": "s", "emit": "delta"}, "emit of top_n.*found 'delta'"),
         ({"store": Materialized("s", capacity=9)}, "has a capacity"),
         ({"store": Materialized("s", value=str)}, "has value="),
         ({"store": Materialized("s", indexes={"i": index(len, int)})}, "values are lists"),
