@@ -17,7 +17,7 @@ from logstate.serdes.built_in import type_of
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.selected_types import returned_type, without_none
 from logstate.topology.dsl.aggregate_plan import AggregatePlan, Field
-from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate
+from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate, type_arguments
 
 V = TypeVar("V")
 #: values that are aggregated
@@ -242,10 +242,11 @@ def _field_type(aggregate: Aggregate[Any, Any, Any], annotation: Any, value: Any
     values.
     """
     if not isinstance(aggregate, FieldAggregate):
-        return Any
+        return Any if annotation is None else annotation
     if aggregate.returns is not None:
         return without_none(aggregate.returns)
-    arguments = typing.get_args(annotation)
-    if len(arguments) > 1:
-        return without_none(arguments[1])
+    for declared in (annotation, aggregate):
+        type_ = type_arguments(declared, FieldAggregate)[1]
+        if type_ is not Any:
+            return without_none(type_)
     return returned_type(aggregate.field, value)

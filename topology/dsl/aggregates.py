@@ -6,7 +6,7 @@ a field, a function of a record's value, and ignore records in which it is None,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -97,16 +97,14 @@ class Aggregate(Generic[V_contra, S, R_co]):
         """The result of a state; without this method the state is the result."""
         return state  # type: ignore[return-value]
 
-    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ARG002
-        """The types of the state's parts, and of the result, for values of ``field``'s type."""
-        for cls in type(self).__mro__:
-            for declared in vars(cls).get("__orig_bases__", ()):
-                if get_origin(declared) is Aggregate:
-                    state, result = (
-                        Any if isinstance(one, TypeVar) else one for one in get_args(declared)[1:]
-                    )
-                    return (state,), result
-        return (Any,), Any
+    def types(self, field: Any) -> tuple[tuple[Any, ...], Any]:
+        """The types of the state's parts, and of the result, for values of ``field``'s type.
+
+        Of an aggregate without a field, ``field`` is its annotation, such as ``Longest[Order]``.
+        """
+        has_annotation = get_origin(field) is type(self)
+        _, state, result = type_arguments(field if has_annotation else self, Aggregate)
+        return (state,), result
 
     def for_table(self) -> Aggregate[Any, Any, Any]:
         """The aggregate for tables: it may need more state to subtract."""
@@ -171,3 +169,35 @@ class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({function_site(self.field)})"
+
+
+def type_arguments(found: Any, base: type) -> tuple[Any, ...]:
+    """The type arguments of a generic base class; Any for each that is not known.
+
+    ``found`` is a class that derives from it, an object, or an alias such as ``Sum[Order, int]``.
+
+    >>> from logstate import Sum
+    >>> type_arguments(Sum[str, int], Aggregate)
+    (<class 'str'>, typing.Any, <class 'int'>)
+    """
+    if not isinstance(found, type) and get_origin(found) is None:
+        found = getattr(found, "__orig_class__", type(found))
+    cls = get_origin(found) or found
+    parameters: tuple[Any, ...] = base.__parameters__  # type: ignore[attr-defined]
+    known = dict(zip(getattr(cls, "__parameters__", ()), get_args(found), strict=False))
+    if cls is base:
+        return tuple(known.get(one, Any) for one in parameters)
+    parents = vars(cls).get("__orig_bases__", cls.__bases__) if isinstance(cls, type) else ()
+    for parent in parents:
+        parent_class = get_origin(parent) or parent
+        if isinstance(parent_class, type) and issubclass(parent_class, base):
+            return type_arguments(_with_arguments(parent, known), base)
+    return (Any,) * len(parameters)
+
+
+def _with_arguments(type_: Any, known: Mapping[Any, Any]) -> Any:
+    """A type with its type variables replaced."""
+    parameters = getattr(type_, "__parameters__", ())
+    if get_origin(type_) is None or not parameters:
+        return type_
+    return type_[tuple(known.get(one, Any) for one in parameters)]

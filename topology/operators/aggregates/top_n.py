@@ -38,7 +38,12 @@ from logstate.topology.operators.aggregates.emit_on_commit import (
 from logstate.topology.operators.aggregates.rank_serde import Ranked, group_prefix
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
+from logstate.topology.operators.tables.rows import (
+    MaterializedNode,
+    WriteRow,
+    bind_rows,
+    row_getter,
+)
 
 
 class TopNNode(MaterializedNode):
@@ -64,28 +69,12 @@ class TopNNode(MaterializedNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         read, write = bind_rows(task, self.store)
+        send = self._compile_send(task, write, forward)
         ranking = Ranking(self, task)
-        by, n, with_old, updates = self.by, self.n, self.sends_old_values, None
-        if self.emit == "commit":
-            forward = hold_rows_until_commit(
-                task, _if_changed(forward, with_old), self.store, sends_old_values=True
-            )
-            updates, with_old = held_updates(task, self.store), True
+        by, n = self.by, self.n
 
         def is_below(score: Any, best: Any) -> bool:
             return best is not None and len(best) == n and score < by(best[-1])
-
-        def send(key: Any, best: list[Any], row: Any, timestamp: int, headers: Headers) -> None:
-            before, newest = None, timestamp
-            if row is not None:
-                before, newest = row[0], max(row[1], timestamp)
-            if best == (before or []):
-                return
-            write(key, best or None, newest, timestamp, headers)
-            if updates is not None:
-                updates.time_before = None if row is None else row[1]
-                newest = newest if best else timestamp  # the time of a held tombstone
-            forward(key, best or None, before if with_old else None, newest, headers, True)
 
         if self.is_of_table:
 
@@ -118,6 +107,30 @@ class TopNNode(MaterializedNode):
             send(key, ranking.keep_best(key, timestamp), row, timestamp, headers)
 
         return process
+
+    def _compile_send(
+        self, task: TaskContext, write: WriteRow, forward: TableProcess
+    ) -> Callable[[Any, list[Any], Any, int, Headers], None]:
+        """Return what writes and forwards the list of a group if its row has another one."""
+        with_old, updates = self.sends_old_values, None
+        if self.emit == "commit":
+            changed = _if_changed(forward, with_old)
+            forward = hold_rows_until_commit(task, changed, self.store, sends_old_values=True)
+            updates, with_old = held_updates(task, self.store), True
+
+        def send(key: Any, best: list[Any], row: Any, timestamp: int, headers: Headers) -> None:
+            before, newest = None, timestamp
+            if row is not None:
+                before, newest = row[0], max(row[1], timestamp)
+            if best == (before or []):
+                return
+            write(key, best or None, newest, timestamp, headers)
+            if updates is not None:
+                updates.time_before = None if row is None else row[1]
+                newest = newest if best else timestamp  # the time of a held tombstone
+            forward(key, best or None, before if with_old else None, newest, headers, True)
+
+        return send
 
 
 def _if_changed(forward: TableProcess, with_old: bool) -> TableProcess:

@@ -39,7 +39,7 @@ def the_greatest_values_are_those_of_the_process(patch: Patch) -> None:
         "            return\n"
         "        lists[key] = best"
     )
-    edit(patch, TopNNode, "compile", old, new)
+    edit(patch, TopNNode, "_compile_send", old, new)
 
 
 @scenario_bug(OrderedRecords.of)

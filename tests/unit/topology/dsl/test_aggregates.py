@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import pytest
 
 from logstate.contracts.errors import ProcessingError, TopologyError
+from logstate.serdes.built_in import type_of
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     Aggregate,
@@ -35,6 +36,9 @@ from tests.unit.topology.dsl.orders_aggregated import (
     cents_of,
     grouped,
 )
+
+V = TypeVar("V")
+N = TypeVar("N")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +108,56 @@ class OnlyAdds(Aggregate[Order, int, int]):
 
     def add(self, state: int, value: Order) -> int:
         return state + 1
+
+
+class Values(Aggregate[V, list[N], tuple[N, ...]], Generic[V, N]):
+    """The values of a field; generic, as a user writes it."""
+
+    def __init__(self, field: Callable[[V], N]) -> None:
+        self.field = field
+
+    def initial(self) -> list[N]:
+        return []
+
+    def add(self, state: list[N], value: V) -> list[N]:
+        return [*state, self.field(value)]
+
+    def result(self, state: list[N]) -> tuple[N, ...]:
+        return tuple(state)
+
+
+class Names(Values[Order, str]):
+    """Derived from a generic one."""
+
+
+class TotalOf(Sum[V, int], Generic[V]):
+    """Derived from a built-in one."""
+
+
+class Generics(Aggregates[Order]):
+    cents: Values[Order, int] = Values(lambda order: int(order.cents or 0))
+    names = Names(lambda order: order.who)
+    lengths = Values[Order, int](lambda order: len(order.who))
+    some: Any = Values(lambda order: order.who)
+    total: TotalOf[Order] = TotalOf(lambda order: int(order.cents or 0) + 1)
+
+
+def test_the_types_of_a_generic_aggregate_are_found_in_its_class_and_its_annotation() -> None:
+    builder = StreamsBuilder()
+    grouped(builder).agg(Generics, store="s")
+    (spec,) = builder.build().sub_topologies[0].stores
+    assert get_type_hints(type_of(spec.value)) == {
+        "cents": tuple[int, ...],
+        "cents_state": list[int],
+        "names": tuple[str, ...],
+        "names_state": list[str],
+        "lengths": tuple[int, ...],
+        "lengths_state": list[int],
+        "some": tuple[Any, ...],
+        "some_state": list[Any],
+        "total": int | None,
+    }
+    assert Generics.aggregate([Order(3, "ada")]).names == ("ada",)
 
 
 def test_an_aggregate_without_subtract_is_refused_by_a_table() -> None:

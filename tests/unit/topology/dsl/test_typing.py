@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
-TYPED = Path(__file__).with_name("typed_topology.py")
+#: with assertions, and lines that must be errors
+TYPED = [Path(__file__).with_name(f"typed_{name}.py") for name in ("topology", "aggregates")]
 WRONG = Path(__file__).with_name("wrong_programs.py")
+PROGRAMS = [*TYPED, WRONG]
 #: program -> line -> message
 Lines = dict[str, dict[int, str]]
 
@@ -33,7 +35,7 @@ def package_tree(folder: Path) -> None:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tree")
     package_tree(folder)
-    for program in (TYPED, WRONG):
+    for program in PROGRAMS:
         (folder / program.name).write_bytes(program.read_bytes())
     return folder
 
@@ -46,7 +48,7 @@ def mypy(tree: Path) -> Lines:
     answer = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--config-file", str(config), "--no-error-summary"),
-            *("--cache-dir", str(tree / "cache"), TYPED.name, WRONG.name),
+            *("--cache-dir", str(tree / "cache"), *(one.name for one in PROGRAMS)),
         ],
         capture_output=True,
         text=True,
@@ -56,7 +58,7 @@ def mypy(tree: Path) -> Lines:
         env={**os.environ, "MYPYPATH": str(tree)},
     )
     assert answer.returncode in (0, 1), answer.stdout + answer.stderr
-    found: Lines = {TYPED.name: {}, WRONG.name: {}}
+    found: Lines = {one.name: {} for one in PROGRAMS}
     for message in answer.stdout.splitlines():
         name, number, kind, _ = message.split(":", 3)
         if kind.strip() == "error":
@@ -71,7 +73,7 @@ def pyright(tree: Path) -> Lines:
         "pythonVersion": "3.11",
         # They mark the wrong lines and must not silence them.
         "enableTypeIgnoreComments": False,
-        "include": [TYPED.name, WRONG.name],
+        "include": [one.name for one in PROGRAMS],
     }
     (tree / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     answer = subprocess.run(
@@ -85,7 +87,7 @@ def pyright(tree: Path) -> Lines:
         check=False,
         cwd=tree,
     )
-    found: Lines = {TYPED.name: {}, WRONG.name: {}}
+    found: Lines = {one.name: {} for one in PROGRAMS}
     for one in json.loads(answer.stdout)["generalDiagnostics"]:
         number = one["range"]["start"]["line"] + 1
         found[Path(one["file"]).name][number] = one["message"]
@@ -98,15 +100,17 @@ def marked(program: Path, mark: str) -> set[int]:
 
 
 @pytest.mark.slow
-def test_the_dsl_is_typed_end_to_end(mypy: Lines) -> None:
-    assert not mypy[TYPED.name], mypy[TYPED.name]
+@pytest.mark.parametrize("program", TYPED, ids=lambda one: one.stem)
+def test_the_dsl_is_typed_end_to_end(program: Path, mypy: Lines) -> None:
+    assert not mypy[program.name], mypy[program.name]
 
 
 @pytest.mark.slow
-def test_pyright_refuses_exactly_the_wrong_lines(pyright: Lines) -> None:
-    wrong = marked(TYPED, "# type: ignore[")
+@pytest.mark.parametrize("program", TYPED, ids=lambda one: one.stem)
+def test_pyright_refuses_exactly_the_wrong_lines(program: Path, pyright: Lines) -> None:
+    wrong = marked(program, "# type: ignore[")
     assert len(wrong) > 4
-    assert pyright[TYPED.name].keys() == wrong, pyright[TYPED.name]
+    assert pyright[program.name].keys() == wrong, pyright[program.name]
 
 
 @pytest.mark.slow

@@ -132,7 +132,8 @@ def test_a_group_sends_its_list_once_per_commit_if_it_differs_from_the_last_one(
             if number % commit_every:
                 continue
             driver.advance_wall_clock(0)  # commits
-            lists = {shop: best([one for one in rows.values() if one.shop == shop]) for shop in "AB"}
+            of_shops = {shop: [one for one in rows.values() if one.shop == shop] for shop in "AB"}
+            lists = {shop: best(items) for shop, items in of_shops.items()}
             changed = {shop: one for shop, one in lists.items() if one != known.get(shop, [])}
             found = driver.read("out", value=list_of(Item))
             assert sorted((shop, one or []) for shop, one in found) == sorted(changed.items())
