@@ -15,7 +15,7 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.serde_types import SerdeLike, TypedSerde
 from logstate.topology.declaring.argument_checks import check_flags
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.serde_arguments import required_serde
+from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.materialized import StoreDefaults
 from logstate.topology.graph.logical import LogicalGraph, LogicalNode, ProcessorLogicalNode
@@ -152,6 +152,14 @@ class Flow(Generic[K, V]):
             option,
             missing=lambda: left_out("value", self.logical),
         )
+
+    @staticmethod
+    def _new_serde(logical: LogicalNode, part: str, spec: Any, what: str) -> Serde[Any] | None:
+        """The serde of new keys or values of an operator, which it may leave out."""
+        serde = optional_serde(spec, None, what)
+        if serde is None:
+            logical.leaves_out.add(part)
+        return serde
 
     def _check_same_builder(self, other: Flow[Any, Any], what: str) -> None:
         if other.builder is not self.builder:

@@ -801,12 +801,13 @@ class KStream(RecordSelection[K, V]):
         """
         function = callbacks.mapper(mapper, key=key)
         node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
+        logical = self._add(node, key_changing=True)
         return KGroupedStream(
             self.builder,
             node.name,
-            self._add(node, key_changing=True),
+            logical,
             self.source_names,
-            optional_serde(key, None, f"the key of group {node.name!r}"),
+            self._new_serde(logical, "key", key, f"the key of group {node.name!r}"),
             optional_serde(value, self.value, f"the value of group {node.name!r}"),
             needs_repartition=True,
             topic_name=name,
@@ -3223,8 +3224,8 @@ class KTable(TableFlow[K, V]):
             node.name,
             logical,
             self.source_names,
-            optional_serde(key, None, f"the key of group {node.name!r}"),
-            optional_serde(value, None, f"the value of group {node.name!r}"),
+            self._new_serde(logical, "key", key, f"the key of group {node.name!r}"),
+            self._new_serde(logical, "value", value, f"the value of group {node.name!r}"),
             topic_name=name,
         )
 

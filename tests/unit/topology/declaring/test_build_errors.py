@@ -73,6 +73,17 @@ def test_whoever_made_the_new_objects_is_named_with_its_place() -> None:
         rekeyed.filter(bool).to("out")
 
 
+def test_a_group_by_that_leaves_out_its_serdes_is_named() -> None:
+    told = rf"operator 'pairs' \(declared at {HERE}\d+\) makes new objects"
+    grouped = numbers(StreamsBuilder()).group_by(lambda key, value: (key, value), name="pairs")
+    with pytest.raises(TopologyError, match=f"the key of store 'n': {told}"):
+        grouped.count(store="n")
+    table = StreamsBuilder().table("stock", value=int, store="stock")
+    regrouped = table.group_by(lambda key, value: (key, [value]), name="pairs", key=str)
+    with pytest.raises(TopologyError, match=f"the value of .*: {told}"):
+        regrouped.count(store="n")
+
+
 def test_streams_that_come_together_with_other_serdes_are_named() -> None:
     builder = StreamsBuilder()
     texts = builder.stream("texts", value=str)
