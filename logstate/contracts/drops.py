@@ -30,6 +30,8 @@ class DropReason(StrEnum):
     STALE_RESPONSE = "stale_response"
     #: a record of the same key, and of the same id if there is one, passed within the interval
     DUPLICATE = "duplicate"
+    #: the window of its key has forwarded as many records as it may
+    THROTTLED = "throttled"
 
     @property
     def is_late(self) -> bool:
@@ -49,6 +51,7 @@ _EXPECTED = frozenset(
         DropReason.OUT_OF_ORDER,
         DropReason.STALE_RESPONSE,
         DropReason.DUPLICATE,
+        DropReason.THROTTLED,
     }
 )
 

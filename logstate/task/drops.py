@@ -31,6 +31,7 @@ _WHY = {
     DropReason.OUT_OF_ORDER: "it is older than the row of its key",
     DropReason.STALE_RESPONSE: "its row had changed since the request",
     DropReason.DUPLICATE: "a duplicate was forwarded within the interval",
+    DropReason.THROTTLED: "its window has forwarded as many records of the key as it may",
 }
 
 _LINE = (

@@ -22,7 +22,9 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 _UNORDERED = (set, frozenset)
 
 
-def pair_of(result: object, mapper: Callable[..., Any], what: str) -> Sequence[Any]:
+def pair_of(
+    result: object, mapper: Callable[..., Any], what: str, parts: str = "(key, value)"
+) -> Sequence[Any]:
     """Check a mapper's result that is not a tuple of two: another sequence of two, or refused."""
     if isinstance(result, Sequence) and not isinstance(result, _TEXTS) and len(result) == 2:
         return result
@@ -32,7 +34,7 @@ def pair_of(result: object, mapper: Callable[..., Any], what: str) -> Sequence[A
         found += f" of {len(result)}"
     raise ResultError(
         f"the mapper of {what}, {_site(mapper)}, gave {found} where a pair belongs: return a tuple"
-        f" (key, value){'; to change values only, use map_values()' if what == 'map()' else ''}"
+        f" {parts}{'; to change values only, use map_values()' if what == 'map()' else ''}"
     )
 
 
@@ -61,6 +63,15 @@ def several_of(results: object, mapper: Callable[..., Any], what: str) -> Iterab
         f"the mapper of {what}, {_site(mapper)}, returned {found}, not a sequence of {kind}:"
         f" {remedy}"
     )
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """The items of a sequence; None has none.
+
+    >>> items_of(["tea", "rum"]), items_of(None)
+    (['tea', 'rum'], ())
+    """
+    return () if value is None else cast("Iterable[Any]", value)
 
 
 def in_pairs(mapper: Callable[[Any, Any], Any], what: str) -> Callable[[Any, Any], Any]:

@@ -1,5 +1,6 @@
-"""Building a deduplication or a stream of distinct records: a repartition where keys may have
-changed, the store, the operator.
+"""Building operators that forward the first records of a key: deduplication, distinct, throttle.
+
+Each is a repartition where keys may have changed, the store and the operator.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
-from logstate.serdes.scalars import boolean
+from logstate.serdes.scalars import boolean, int64
 from logstate.topology.declaring.argument_checks import check_options
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import required_name
@@ -90,7 +91,7 @@ def _deduplicated(
     spec = windowed_spec(
         kept, keys, boolean, stream.builder.defaults, windows=windows, keep_at_retention=False
     )
-    stream = _with_its_key(stream, name or kept.name, use, key, value)
+    stream = stream._behind_its_key(name or kept.name, use, key, value)
     node = stream._node(
         DeduplicateNode,
         name,
@@ -144,7 +145,7 @@ def _distinct(
         spec = windowed_spec(
             kept, keys, boolean, defaults, windows=windows, keep_at_retention=False
         )
-    stream = _with_its_key(stream, name or kept.name, use, key, value)
+    stream = stream._behind_its_key(name or kept.name, use, key, value)
     node = stream._node(
         DistinctNode,
         name,
@@ -152,6 +153,46 @@ def _distinct(
         store=spec,
         windows=windows,
         id_selector=id_selector,
+    )
+    return _passed_on(stream, node, key, value, late)
+
+
+def throttled(stream: S, n: int, windows: TumblingWindows, given: Mapping[str, Any]) -> S:
+    """The first ``n`` records of each key in each window."""
+    options = dict(given)
+    check_options(options, KeyOptions, "throttle")
+    return _throttled(stream, n, windows, **options)
+
+
+def _throttled(
+    stream: S,
+    n: Any,
+    windows: Any,
+    *,
+    store: str | Materialized | None = None,
+    key: Any = None,
+    value: Any = None,
+    name: str | None = None,
+    late: str | None = None,
+) -> S:
+    if type(n) is not int or n < 1:
+        raise declaration_error(
+            f"n of throttle() must be an integer of at least 1, found {n!r}. It is the number of"
+            " records of a key that a window forwards."
+        )
+    if not isinstance(windows, TumblingWindows) or advance_ms_of(windows) is None:
+        raise declaration_error(
+            f"windows of throttle() must be TumblingWindows, found {windows!r}: a record that is in"
+            " several windows, or in none, could be over the limit in some of them only."
+        )
+    kept = _store_of_times(store, name, "throttle()")
+    use = f"throttle() {kept.name!r}"
+    keys = stream._key_serde(key if kept.key is None else kept.key, use)
+    defaults = stream.builder.defaults
+    spec = windowed_spec(kept, keys, int64, defaults, windows=windows, keep_at_retention=False)
+    stream = stream._behind_its_key(name or kept.name, use, key, value)
+    node = stream._node(
+        DistinctNode, name, "KSTREAM-THROTTLE-", store=spec, windows=windows, limit=n
     )
     return _passed_on(stream, node, key, value, late)
 
@@ -193,15 +234,6 @@ def _keys(
     if not has_id:
         return keys
     return KeyAndIdSerde(keys, required_serde(id_, None, f"the id of {use}", "id="))
-
-
-def _with_its_key(stream: S, topic: str, use: str, key: Any, value: Any) -> S:
-    """The stream behind a repartition topic if its keys may have changed."""
-    if not stream.needs_repartition:
-        return stream
-    return stream._through_topic(
-        topic, stream._key_serde(key, use), stream._value_serde(value, use)
-    )
 
 
 def _passed_on(stream: S, node: ProcessorNode, key: Any, value: Any, late: str | None) -> S:

@@ -19,7 +19,7 @@ from logstate.contracts.serde_types import SerdeLike, Untyped
 from logstate.topology.declaring import argument_checks, callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options, check_windows
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.declaring.mapper_results import in_pairs
+from logstate.topology.declaring.mapper_results import in_pairs, items_of
 from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import (
@@ -79,6 +79,7 @@ from logstate.topology.dsl.late_streams import add_late_changes
 from logstate.topology.dsl.materialized import AnyWindows, Materialized
 from logstate.topology.dsl.panes import Early, pane_stream
 from logstate.topology.dsl.record_selection import RecordSelection
+from logstate.topology.dsl.scanning import ScanOptions, Step, T, scanned
 from logstate.topology.dsl.stream_flow import Also, StreamTableOptions
 from logstate.topology.dsl.stream_joins import join_stream
 from logstate.topology.dsl.stream_stream_join import JoinKind, StreamJoinOptions
@@ -512,6 +513,77 @@ class KStream(RecordSelection[K, V]):
         function = callbacks.mapper(mapper, yields=True)
         node = self._node(FlatMapValuesNode, name, "KSTREAM-FLATMAPVALUES-", mapper=function)
         return self._below(node, value_changing=True, value=value)
+
+    def flatten(self, **options: Unpack[ValueOptions[V2]]) -> KStream[K, V2]:
+        """Forward each item of a value that is a list, or any other sequence, under the same key.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("baskets", value=list[str]).flatten(value=str).to("items")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("baskets", "ada", ["tea", "rum"])
+        ...     driver.read("items", value=str)
+        [('ada', 'tea'), ('ada', 'rum')]
+
+        Semantics: as :meth:`flat_map_values`, but
+            Null value: has no items, so nothing is forwarded.
+
+        Args:
+            options: ``value``, the serde of the items; ``name``.
+
+        Source: Polars' ``explode``; in Kafka Streams ``flatMapValues`` with the identity.
+        """
+        return self.flat_map_values(items_of, **options)
+
+    def scan(
+        self,
+        initializer: Callable[[], T],
+        step: Step[T, V, R, K],
+        **options: Unpack[ScanOptions[T, R]],
+    ) -> KStream[K, R]:
+        """Carry a state per key from record to record, and forward a result for each record.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> readings = builder.stream("readings", value=int)
+        >>> rises = readings.scan(
+        ...     lambda: 0, lambda last, new: (new, new - last), state=int, value=int, store="last"
+        ... )
+        >>> rises.to("rises")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("readings", [("a", 5, 0), ("b", 1, 0), ("a", 7, 1), ("a", 6, 2)])
+        ...     driver.read("rises", value=int)
+        [('a', 5), ('b', 1), ('a', 2), ('a', -1)]
+
+        Use :meth:`~KGroupedStream.aggregate` where the state is the result and a table is wanted.
+
+        Semantics: as every operator, but
+            Null key: dropped and counted.
+            Null value: dropped and counted.
+            Late records: none is: records are taken in the order of their arrival.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the store if ``name`` is not given.
+            Store: the one named ``store``, else ``name``: a row with the state for each key, and
+                the largest timestamp of its records. With a TTL a key begins again after it, and a
+                record that is older than stream time by the TTL is dropped and counted. A crash, a
+                restore and a move change nothing.
+            Timestamp: the record's. Headers: the record's.
+
+        Args:
+            initializer: returns the state of a key without one: a new object each time.
+            step: ``step(state, value)`` or ``step(key, value, state)``; returns the pair ``(state,
+                result)``. A state of None deletes the row.
+            options: ``state``, the serde of the states; ``value``, that of the results; ``store``,
+                a name or :class:`Materialized` of the operator's store; ``key``, the serde of the
+                keys if it is not known; ``name``.
+
+        Raises:
+            TopologyError: neither a store nor a name is given; the serde of the keys or states is
+                missing; a store with a history or a capacity; another shape of a function.
+
+        Source: the ``scan`` of Rust's iterators and of JAX; Bytewax's ``stateful_map``.
+        """
+        return KStream._of(scanned(self, initializer, step, options))
 
     @overload
     def select_key(

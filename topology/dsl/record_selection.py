@@ -11,7 +11,13 @@ from typing import Any, Self, Unpack
 
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.windows import TumblingWindows
-from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated, distinct
+from logstate.topology.dsl.deduplication import (
+    IdOptions,
+    KeyOptions,
+    deduplicated,
+    distinct,
+    throttled,
+)
 from logstate.topology.dsl.flow import K, V
 from logstate.topology.dsl.sampling import SampledBy, sampled
 from logstate.topology.dsl.sorting import SortOptions, sorted_by_time
@@ -167,6 +173,52 @@ class RecordSelection(StreamFlow[K, V]):
         """
         selector = None if by is None else callbacks.mapper(by, "by")
         return distinct(self, selector, windows, {**options})
+
+    def throttle(self, n: int, windows: TumblingWindows, **options: Unpack[KeyOptions]) -> Self:
+        """Forward the first ``n`` records of each key in each window, and drop the others.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, TumblingWindows
+        >>> builder = StreamsBuilder()
+        >>> alarms = builder.stream("alarms", value=str)
+        >>> minute = TumblingWindows(size=timedelta(minutes=1))
+        >>> alarms.throttle(2, minute, store="sent").to("messages")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("alarms", [("hall", text, time) for time, text in enumerate("abc")])
+        ...     driver.pipe("alarms", "hall", "d", timestamp=60_000)
+        ...     driver.read("messages", value=str), driver.dropped_total
+        ([('hall', 'a'), ('hall', 'b'), ('hall', 'd')], 1)
+
+        Windows are those of event time, so the result does not depend on how fast records are
+        processed. In any time as long as a window at most ``2 * n`` records of a key go on: the
+        last ones of a window and the first ones of the next.
+
+        Semantics: as every operator, but
+            Null key: forwarded, in every case.
+            Null value: a record like any other.
+            Late records: those of closed windows are dropped and counted, or emitted with ``late``.
+            Out-of-order records: the first to arrive are forwarded.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the store if ``name`` is not given.
+            Store: the one named ``store``, else ``name``: a row with a number for each key and
+                window, which expires with the window.
+            Quirk: what is over the limit is counted (``dropped_records_total``, reason
+                ``throttled``).
+
+        Args:
+            n: records of a key that each window forwards, at least 1.
+            windows: their size is the time, their grace how much out of order records may be.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
+                ``value``, the serdes of the stream if they are not known; ``name``; ``late``, the
+                name of the stream of late records (``StreamsBuilder.late``).
+
+        Raises:
+            TopologyError: ``n`` is below 1; windows that are not tumbling; neither a store nor a
+                name is given; a serde is missing.
+
+        Source: Akka Streams' ``throttle(elements, per)``, with event time.
+        """
+        return throttled(self, n, windows, options)
 
     def sample(
         self,

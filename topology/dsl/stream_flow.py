@@ -168,6 +168,13 @@ class StreamFlow(Flow[K, V]):
             needs_repartition=not keeps_key or any(one.needs_repartition for one in parents),
         )
 
+    def _behind_its_key(self, topic: str, use: str, key: Any, value: Any) -> Self:
+        """The stream behind a repartition topic if its keys may have changed."""
+        if not self.needs_repartition:
+            return self
+        keys, values = self._key_serde(key, use), self._value_serde(value, use)
+        return self._through_topic(topic, keys, values)
+
     def _through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> Self:
         """This stream behind the repartition topic that a grouping or join needs."""
         topic = repartition_topic(self.builder.graph, prefix)

@@ -1,12 +1,14 @@
-"""Distinct records: the first of each key, or key and id, for ever or once per window.
+"""Distinct records: the first of each key, or key and id, for ever or once per window; and a limit
+on the records of a key in each window.
 
 Semantics:
 
 - first is the first to arrive: it is forwarded, unchanged, even if a later one is older by event
   time. The others are dropped and counted (`duplicate`).
 - a record with a null key, or an id of None, is forwarded, and does not advance the clock.
-- with windows the first of each window is forwarded. A record is late if its window is closed, by
-  the operator's own stream time with that of the record: dropped and counted, or emitted with
+- with windows the first of each window is forwarded, or, with a limit, the first ones up to the
+  limit; the others are dropped and counted (`throttled`). A record is late if its window is closed,
+  by the operator's own stream time with that of the record: dropped and counted, or emitted with
   ``late``, because the row of its window may have expired.
 
 How it works: a row per key (and id), or per key (and id) and window, with the time of the forwarded
@@ -39,6 +41,8 @@ class DistinctNode(ProcessorNode):
     windows: TumblingWindows | None = None
     #: ``id_selector(key, value)``; None: the key alone decides
     id_selector: Callable[[Any, Any], Any] | None = None
+    #: records that a window forwards, which its rows count; None: one, and rows have no number
+    limit: int | None = None
 
     @property
     def waits_for_stream_time(self) -> bool:
@@ -95,10 +99,12 @@ class DistinctNode(ProcessorNode):
     ) -> Callable[..., None]:
         name = self.store.name
         store, size, grace = task.store(name), windows.size_ms, windows.grace_ms
+        limit = self.limit
         fetch, put = store.fetch_row, store.put
         observed = task.time_cell(f"observed:{name}")
         drop_late = task.dropper(self.name, DropReason.LATE)
-        drop_duplicate = task.dropper(self.name, DropReason.DUPLICATE)
+        over = DropReason.DUPLICATE if limit is None else DropReason.THROTTLED
+        drop_over = task.dropper(self.name, over)
         emit_late = late_output(self, children, DropReason.LATE)
         advance_when_idle(task, name, observed, self.close_on_idle_ms)
 
@@ -113,10 +119,13 @@ class DistinctNode(ProcessorNode):
                 else:
                     missed = Windowed(key, start, start + size)
                     emit_late(key, value, timestamp, headers, missed, late_ms)
-            elif fetch(same, start) is not None:
-                drop_duplicate()
-            else:
-                put(same, (True, timestamp, None), start)
-                forward(key, value, timestamp, headers)
+                return
+            row = fetch(same, start)
+            if row is not None and (limit is None or row[0] >= limit):
+                drop_over()
+                return
+            count = True if limit is None else 1 if row is None else row[0] + 1
+            put(same, (count, timestamp, None), start)
+            forward(key, value, timestamp, headers)
 
         return first

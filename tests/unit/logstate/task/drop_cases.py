@@ -214,6 +214,18 @@ CASES = [
         (("DistinctNode", "duplicate", 1, 0), ("DistinctNode", "late", 2, 88)),
     ),
     Case(
+        "throttle",
+        lambda b: words(b).throttle(1, TUMBLING, store="n"),
+        at(100, 105, 89, 200, 104),
+        (("DistinctNode", "throttled", 1, 0), ("DistinctNode", "late", 2, 88)),
+    ),
+    Case(
+        "scan",
+        lambda b: words(b).scan(int, lambda n, _: (n + 1, n), state=int, value=int, store="n"),
+        (*NO_KEY, *at(1)),
+        (("ScanNode", "null_key", 1, 0),),
+    ),
+    Case(
         "sort by time",
         lambda b: words(b).sort_by_time(ms(5), store="n"),
         at(100, 110, 99),

@@ -163,6 +163,17 @@ def selected(builder: StreamsBuilder, clicks: KStream[str, Click]) -> None:
     assert_type(clicks.sort_by_time(DAY, store="s", late="late"), KStream[str, Click])
     assert_type(clicks.sample(0.1, by="record", seed=3), KStream[str, Click])
     clicks.sample(0.1, by="value")  # type: ignore[arg-type]
+    assert_type(clicks.throttle(3, TumblingWindows(size=DAY), store="t"), KStream[str, Click])
+    gaps = clicks.scan(
+        lambda: 0, lambda last, click: (click.ms, str(click.ms - last)), state=int, store="last"
+    )
+    assert_type(gaps, KStream[str, str])
+    keyed = clicks.scan(
+        lambda: 0, lambda key, click, last: (last + 1, len(key)), state=int, value=int, store="k"
+    )
+    assert_type(keyed, KStream[str, int])
+    assert_type(clicks.batch(3, within=DAY, store="b").flatten(value=Click), KStream[str, Click])
+    clicks.scan(lambda: 0, lambda last, click: last + 1, state=int, store="x")  # type: ignore
     late = builder.late("late", key=str, value=Click)
     assert_type(late, KStream[str, LateRecord[str, Click]])
     assert_type(late.map_values(lambda one: one.value.ms), KStream[str, int])
