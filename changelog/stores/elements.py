@@ -68,7 +68,7 @@ class ElementReads(Generic[K, E, V]):
         self._codec = codec
         self._reads = live_rows(spec, rows, clock)
         #: the row of an element that was asked for, or None
-        self._find = self._reads.get
+        self._find: Callable[[bytes], bytes | None] = self._reads.get
         self._encode_element = codec.encode_element
 
     def size(self, key: K) -> int:
