@@ -33,18 +33,22 @@ class WallClockContext:
     Both times are the wall clock at the moment of the read. They never go back: the largest time
     that was read is a clock of the cut. So a machine whose clock is behind that of the last one
     revives no row.
+
+    Where an operator takes the rows that expire, both are the wall clock at which it looked last.
+    So no row expires between two looks, to be written over before it is emitted.
     """
 
-    def __init__(self, task: TaskContext, cell: TimeCell) -> None:
+    def __init__(self, task: TaskContext, cell: TimeCell, rows: ExpiringRows) -> None:
         self.topic_name = task.topic_name
         self.store_dropper = task.store_dropper
-        self._wall_clock_ms, self._cell = task.wall_clock_ms, cell
+        self._wall_clock_ms, self._cell, self._rows = task.wall_clock_ms, cell, rows
 
     @property
     def stream_time(self) -> int:
         """The wall clock."""
-        cell, now = self._cell, self._wall_clock_ms()
-        cell.time = max(cell.time, now)
+        cell = self._cell
+        if cell.time < 0 or not self._rows.are_taken:
+            cell.time = max(cell.time, self._wall_clock_ms())
         return cell.time
 
     timestamp = stream_time
@@ -96,7 +100,8 @@ class Expiry:
         if spec.ttl_by == "stream_time":
             return self._context
         cell = self._context.time_cell(spec.clock_name)
-        return cast(TaskContext, WallClockContext(self._context, cell))
+        rows = next(rows for opened, rows in self._opened if opened is spec)
+        return cast(TaskContext, WallClockContext(self._context, cell, rows))
 
     def is_due(self, stream_time: int) -> bool:
         """Whether rows wait for a commit to delete them: a task that starts makes one then.
@@ -108,6 +113,16 @@ class Expiry:
             for spec, rows in self._opened
             if (ttl_ms := spec.ttl_ms) is not None and not rows.are_taken
         )
+
+    def is_look_due(self) -> bool:
+        """Whether a look by the wall clock may find rows, for the operator that takes them."""
+        for spec, rows in self._opened:
+            assert spec.ttl_ms is not None
+            if rows.are_taken and spec.ttl_by == "wall_clock":
+                rows.flush_mirrors()
+                if rows.is_due(self._time_of(spec, -1), spec.ttl_ms):
+                    return True
+        return False
 
     def is_due_while_idle(self, stream_time: int, now_ms: int) -> bool:
         """Whether the wall clock lets rows wait to be deleted; looks about once a second."""
@@ -131,6 +146,8 @@ class Expiry:
         for spec, rows in self._opened:
             assert spec.ttl_ms is not None
             cell, writes = self._context.time_cell(spec.clock_name), self._writes[spec.name]
+            if rows.are_taken and spec.ttl_by == "wall_clock":
+                continue  # the looks of the operator are its clock
             cell.time = self._time_of(spec, stream_time)
             if rows.are_taken:
                 continue

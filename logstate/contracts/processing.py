@@ -26,7 +26,7 @@ from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.errors import WrongThreadError
 from logstate.contracts.open_rows import LookAtOpen
 from logstate.contracts.records import FetchedRecord, Headers, ProducedFields, TaskId
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec, TtlClock
 
 StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
@@ -377,11 +377,14 @@ class TaskContext(Protocol):
     def repeat_timers(self, timers: Cancellable) -> None:
         """Call a schedule of timers after the current record, if others were called before it."""
 
-    def when_rows_expire(self, stream: str, take: TakeExpired, emit: EmitExpired) -> None:
+    def when_rows_expire(
+        self, clock: TtlClock, stream: str, take: TakeExpired, emit: EmitExpired
+    ) -> None:
         """Register, while compiling, a stream of the rows of a store that expire.
 
-        Before the record that advances stream time, the task calls ``take`` of all streams, and
-        then ``emit`` for each row, in the order of the times at which the rows expired.
+        The task calls ``take`` of all streams, and then ``emit`` for each row, in the order of the
+        times at which the rows expired: by stream time before the record that advances it, by the
+        wall clock before each record and while the task is idle.
         """
 
     def when_idle(self, name: str, operator: IdleOperator) -> None:

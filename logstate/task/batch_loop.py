@@ -7,14 +7,17 @@ that the loop had reached shows what failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import ConfigError, RecordError
+from logstate.contracts.processing import StreamProcess
 from logstate.contracts.record_parts import TIMESTAMP_MAX, timestamp_of
-from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.records import FetchedRecord, Headers, TopicPartition
 from logstate.contracts.serde import Deserializer, HeaderList
+from logstate.task.expired_rows import LOOK_BY_WALL_CLOCK, GuardCallback
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_errors import failed, is_not_of_record, undecodable, without_timestamp
 from logstate.task.task_progress import RetryLater, TaskProgress
@@ -156,6 +159,34 @@ def _run_timers(task: TaskProgress, partition: TopicPartition, timestamp: int) -
         task.stream_time = before
         raise RetryLater(task.blocked_until_ms)
     task.punctuations.expect_record()
+
+
+def after_looks(
+    task: TaskProgress, guarded: GuardCallback, sources: Mapping[str, CompiledSource]
+) -> dict[str, CompiledSource]:
+    """Return sources that look for rows that have expired by the wall clock before each record."""
+    task.expired_by_wall_clock.guard_look(guarded)
+    return {t: replace(s, process=_after_look(task, s.process)) for t, s in sources.items()}
+
+
+def _after_look(task: TaskProgress, process: StreamProcess) -> StreamProcess:
+    """Return a process that looks first.
+
+    Raises RetryLater if the look must be retried: the record follows it.
+    """
+    is_due = task.expired_by_wall_clock.is_due
+
+    def look_and_process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if is_due(task.wall_clock_ms()):
+            topic, partition, offset = task.topic, task.partition, task.offset
+            task.punctuate("wall_clock", only=LOOK_BY_WALL_CLOCK)
+            if task.blocked_until_ms > 0:
+                raise RetryLater(task.blocked_until_ms)
+            task.topic, task.partition, task.offset = topic, partition, offset
+            task.timestamp, task.headers = timestamp, headers
+        process(key, value, timestamp, headers)
+
+    return look_and_process
 
 
 def _run_schedules(task: TaskProgress, partition: TopicPartition, limit: int) -> int:

@@ -39,7 +39,7 @@ from logstate.contracts.processing import (
     TimeCell,
 )
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
-from logstate.task.batch_loop import decode_head, run_queue
+from logstate.task.batch_loop import after_looks, decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.idle_inputs import TaskIdle
 from logstate.task.punctuation import PunctuationKind, Punctuations
@@ -137,6 +137,8 @@ class Task(TaskInput):
         if self.guard.guards_processing:
             guarded = self.guard.guarded
             sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
+        if self.expired_by_wall_clock.streams:
+            sources = after_looks(self, self.guard.guarded_callback, sources)
         self._sources = sources
 
     # ------------------------------------------------------------------ TaskContext
@@ -387,6 +389,7 @@ class Task(TaskInput):
         self.misuse = None
         self.punctuations = Punctuations()
         self.expired_rows.clear()
+        self.expired_by_wall_clock.clear()
         self.idle_ticks.clear()
         self.open_operators.clear()
 

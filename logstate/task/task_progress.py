@@ -35,11 +35,11 @@ from logstate.contracts.records import (
     TaskId,
     TopicPartition,
 )
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec, TtlClock
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
-from logstate.task.expired_rows import ExpiredRows
+from logstate.task.expired_rows import LOOK_BY_WALL_CLOCK, ExpiredByWallClock, ExpiredRows
 from logstate.task.idle_ticks import IdleTicks
 from logstate.task.open_operators import OpenOperators
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
@@ -129,6 +129,7 @@ class TaskProgress:
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
         self.expired_rows = ExpiredRows()
+        self.expired_by_wall_clock = ExpiredByWallClock()
         self.idle_ticks = IdleTicks()
         self.open_operators = OpenOperators()
         #: monotonic time before which nothing is processed, because a record waits for its retry
@@ -200,8 +201,19 @@ class TaskProgress:
         """
         raise NotImplementedError
 
-    def when_rows_expire(self, stream: str, take: TakeExpired, emit: EmitExpired) -> None:
-        self.expired_rows.add(cast("TaskContext", self), stream, take, emit)
+    def when_rows_expire(
+        self, clock: TtlClock, stream: str, take: TakeExpired, emit: EmitExpired
+    ) -> None:
+        if clock == "wall_clock":
+            self.expired_by_wall_clock.streams[stream] = take, emit
+        else:
+            self.expired_rows.add(cast("TaskContext", self), stream, take, emit)
+
+    def due_by_wall_clock(self) -> list[str]:
+        """Return the names of what the wall clock has due, in the order of the calls."""
+        now, looks = self.wall_clock_ms(), self.expired_by_wall_clock
+        has_rows = looks.is_due(now) and self.state.expiry.is_look_due()
+        return [LOOK_BY_WALL_CLOCK] * has_rows + self.punctuations.due("wall_clock", now)
 
     def when_idle(self, name: str, operator: IdleOperator) -> None:
         self.idle_ticks.add(name, operator, self.compiling)
@@ -216,6 +228,16 @@ class TaskProgress:
     def repeat_timers(self, timers: Cancellable) -> None:
         if self.punctuations.follows_timers:
             cast("Punctuation", timers).is_to_be_repeated = True
+
+    def _look_for_expired(self, kind: PunctuationKind, now: int, only: str | None) -> int:
+        """Emit the rows that have expired by a clock; return the number of calls."""
+        if kind == "timers":
+            return self.punctuations.fire("expiry", now)
+        looks = self.expired_by_wall_clock
+        is_asked = kind == "wall_clock" and only in (None, LOOK_BY_WALL_CLOCK)
+        if not is_asked or not looks.is_due(now):
+            return 0
+        return looks.call(now)
 
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
         """Run due punctuations of one kind, or the one of that name; return how many ran.
@@ -232,7 +254,7 @@ class TaskProgress:
         self.timestamp, self.headers = now, None
         try:
             with self.running():
-                count = self.punctuations.fire("expiry", now) if kind == "timers" else 0
+                count = self._look_for_expired(kind, now, only)
                 count += self.punctuations.fire(kind, now, only=only)
                 if kind == "stream_time" and self.punctuations.repeat_timers(now):
                     count += self.punctuations.fire("timers", now)

@@ -125,7 +125,7 @@ class PoisonRecordSearch:
     def _call_next(self, owned: OwnedTask, search: _BisectedRecords) -> bool:
         """Call the next wall-clock schedule, after all records."""
         task = owned.task
-        due = task.punctuations.due("wall_clock", task.wall_clock_ms())
+        due = task.due_by_wall_clock()
         name = next((name for name in due if name not in search.called), None)
         if name is None:
             del self._searches[owned.task_id]

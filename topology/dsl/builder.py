@@ -291,7 +291,8 @@ class StreamsBuilder(InternalStreamsBuilder):
             Late records: one that gives a row an earlier time lets it expire earlier; one that has
                 expired already is dropped, and not in the stream.
             Order: by the times of expiry and then by the keys' bytes, before the record that
-                advances stream time to them, as timers (``KeyTimers``). Each row once.
+                advances stream time to them, as timers (``KeyTimers``). Each row once. By the wall
+                clock (``ttl_by=``) before the next record, and while there are none.
             Repartition: none; its records are where the store is.
             Store: none; the store deletes its rows when they are emitted, and not in commits.
             Timestamp: the row's time + TTL; there are no headers.

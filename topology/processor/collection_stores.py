@@ -132,7 +132,7 @@ def map_store(
         ttl: a map key expires so long after the time of the record that was processed when it was
             put, see :func:`key_value_store`. Not together with ``max_size``.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
-        expired: with a ttl by stream time: name of the stream of the map keys that expire, see
+        expired: with a ttl: name of the stream of the map keys that expire, see
             :meth:`StreamsBuilder.expired`: its keys are those of the store, its values are pairs of
             a map key and its value.
         renew_on_read: with a ttl: ``get`` of a processor gives the map key that it finds the time
@@ -187,7 +187,7 @@ def set_store(
         ttl: a value expires so long after the time of the record that was processed when it was
             last added, as in :func:`map_store`: ``add`` of a value that is there renews it.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
-        expired: with a ttl by stream time: name of the stream of the values that expire, see
+        expired: with a ttl: name of the stream of the values that expire, see
             :meth:`StreamsBuilder.expired`.
         renew_on_read: with a ttl: ``contains`` of a processor renews the value that it finds, too,
             as ``get`` of a map does. ``values`` renews nothing.
@@ -241,7 +241,7 @@ def counter_store(
         logged: whether the store has a changelog.
         ttl: a counter expires so long after it was last added to, see :func:`key_value_store`.
         ttl_by: with a ttl: ``"wall_clock"`` counts it by the wall clock, as there.
-        expired: with a ttl by stream time: name of the stream of the counters that expire, see
+        expired: with a ttl: name of the stream of the counters that expire, see
             :meth:`StreamsBuilder.expired`.
         renew_on_read: with a ttl: ``get`` renews the counter that it finds, as there.
         changelog_config: configuration of the changelog topic.

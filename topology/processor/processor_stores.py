@@ -76,7 +76,7 @@ def key_value_store(
         ttl_by: with a ttl: ``"wall_clock"`` counts it from the wall clock at the put, by the wall
             clock of the instance, also while there are no records. The clock of a store never goes
             back. No put has expired already, whatever the time of its record.
-        expired: with a ttl by stream time: name of the stream of the rows that expire, see
+        expired: with a ttl: name of the stream of the rows that expire, see
             :meth:`StreamsBuilder.expired`.
         renew_on_read: with a ttl: ``get`` of a processor gives the row that it finds the time of
             the current record, if that is later. It is a write: the row is logged again, once per
@@ -429,12 +429,6 @@ def ttl_options(
             " ttl=, or leave out ttl_by=."
         )
     check_expired(store, ttl, expired)
-    if expired is not None and ttl_by != "stream_time":
-        raise declaration_error(
-            f"Store {store!r} has expired={expired!r} and ttl_by={ttl_by!r}: rows are emitted"
-            " before the record that advances stream time, and the wall clock has none. Leave out"
-            " one."
-        )
     check_flags(f"store {store!r}", renew_on_read=renew_on_read)
     if renew_on_read and ttl is None:
         raise declaration_error(

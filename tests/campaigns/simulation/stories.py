@@ -18,6 +18,7 @@ from tests.campaigns.simulation.deltas import Deltas
 from tests.campaigns.simulation.directories import Directories
 from tests.campaigns.simulation.directory_claims import DirectoryClaims
 from tests.campaigns.simulation.distinct_records import DistinctRecords
+from tests.campaigns.simulation.expired_by_wall_clock import ExpiredByWallClock
 from tests.campaigns.simulation.expired_rows import ExpiredRows
 from tests.campaigns.simulation.expiry import Expiry, IndexedExpiry
 from tests.campaigns.simulation.failed_ends import FailedEnds
@@ -70,6 +71,7 @@ STORIES = {
     "expiry": Story(Expiry.of),
     "distinct_records": Story(DistinctRecords.of),
     "expired_rows": Story(ExpiredRows.of),
+    "expired_by_wall_clock": Story(ExpiredByWallClock.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
     "changes": Story(Changes.of),
     "collection_stores": Story(CollectionStores.of),

@@ -133,7 +133,8 @@ class WallClockExpiry(Schedule):
         return cls(replace(draw(seed), variant="wall_clock", guarantee="exactly_once"))
 
     def __init__(self, swarm: Swarm) -> None:
-        self.simulated = Simulated(topology(in_memory=swarm.in_memory), flow.APPLICATION, 2)
+        self.swarm = swarm
+        self.simulated = self._simulated()
         orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=36, prices=0)
         super().__init__(swarm, inputs=orders)
         offsets = self.cluster.group(self.application_id).offsets
@@ -142,6 +143,9 @@ class WallClockExpiry(Schedule):
             slot.task_class = partial(TracedTask, self.history)
         self._jumps = any(fault.kind == "clock_jump" for fault in swarm.faults)
         self.judge = self._judge
+
+    def _simulated(self) -> Simulated:
+        return Simulated(topology(in_memory=self.swarm.in_memory), flow.APPLICATION, 2)
 
     def _topology(self) -> Topology:
         return self.simulated.topology

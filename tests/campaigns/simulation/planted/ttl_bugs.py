@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from logstate.changelog.expiry import Expiry
+from logstate.changelog.expiry import Expiry, WallClockContext
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.stores import elements, key_value
+from logstate.task import batch_loop
 from logstate.task.expired_rows import ExpiredRows
 from logstate.task.task_progress import TaskProgress
+from tests.campaigns.simulation.expired_by_wall_clock import ExpiredByWallClock
 from tests.campaigns.simulation.expired_rows import ExpiredRows as ExpiredRowsSchedules
 from tests.campaigns.simulation.expiry import Expiry as Schedules
 from tests.campaigns.simulation.expiry import IndexedExpiry
@@ -131,3 +133,23 @@ def an_element_that_was_emitted_is_in_the_log(patch: Patch) -> None:
 def a_row_is_emitted_after_the_record_that_is_too_late_for_it(patch: Patch) -> None:
     """A row is emitted after the record that lets it expire, which may have written its key."""
     edit(patch, ExpiredRows, "add", '"expiry"', '"stream_time"')
+
+
+@scenario_bug(ExpiredByWallClock.of)
+def a_record_comes_before_the_look_by_the_wall_clock(patch: Patch) -> None:
+    """A record is processed by the clock of the last turn, and writes over rows that expired."""
+    edit(patch, batch_loop, "_after_look", "if is_due(task.wall_clock_ms()):", "if False:")
+
+
+@scenario_bug(ExpiredByWallClock.of)
+def an_idle_task_does_not_look_by_the_wall_clock(patch: Patch) -> None:
+    """Rows that expire by the wall clock are emitted with the next record only."""
+    old = "only in (None, LOOK_BY_WALL_CLOCK)"
+    edit(patch, TaskProgress, "_look_for_expired", old, "only == LOOK_BY_WALL_CLOCK")
+
+
+@scenario_bug(ExpiredByWallClock.of)
+def rows_expire_between_two_looks(patch: Patch) -> None:
+    """The clock of a store moves while a record is processed, and a row is hidden, not emitted."""
+    old = "cell.time < 0 or not self._rows.are_taken"
+    edit(patch, WallClockContext, "stream_time", old, "True")

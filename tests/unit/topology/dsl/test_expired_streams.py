@@ -248,10 +248,6 @@ REFUSED: dict[str, tuple[Callable[[StreamsBuilder], Any], str]] = {
     "of a store alone": (of_a_store_alone, "no operator declared so far is connected"),
     "no ttl": (lambda _: Materialized("x", expired="gone"), "and no ttl"),
     "no ttl of a processor": (lambda _: counter_store("x", str, expired="gone"), "and no ttl"),
-    "wall clock": (
-        lambda _: key_value_store("x", str, int, ttl=TTL, ttl_by="wall_clock", expired="gone"),
-        "expired='gone' and ttl_by='wall_clock'",
-    ),
 }
 
 
