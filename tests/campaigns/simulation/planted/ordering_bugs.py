@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from logstate.topology.operators.aggregates.top_n import Ranking, TopNNode
+from logstate.topology.operators.streams.sample import SampleEveryNode
 from logstate.topology.operators.streams.sort_by_time import SortByTimeNode, WaitingRecords
 from tests.campaigns.simulation.ordered_records import OrderedRecords
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
@@ -53,3 +54,15 @@ def values_behind_the_greatest_are_deleted_once_per_process(patch: Patch) -> Non
         "            gone.add(row_key)"
     )
     edit(patch, Ranking, "keep_best", old, new)
+
+
+@scenario_bug(OrderedRecords.of)
+def every_nth_record_is_counted_by_the_process(patch: Patch) -> None:
+    """After a restart the count begins again, and an abort does not take it back."""
+    edit(
+        patch,
+        SampleEveryNode,
+        "compile",
+        'task.time_cell(f"count:{self.name}")',
+        'type(task.time_cell("clock"))()',
+    )

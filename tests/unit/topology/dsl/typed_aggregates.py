@@ -162,7 +162,9 @@ def aggregated(clicks: KStream[str, Click], users: KTable[str, Click]) -> None:
 def selected(builder: StreamsBuilder, clicks: KStream[str, Click]) -> None:
     assert_type(clicks.sort_by_time(DAY, store="s", late="late"), KStream[str, Click])
     assert_type(clicks.sample(0.1, by="record", seed=3), KStream[str, Click])
-    clicks.sample(0.1, by="value")  # type: ignore[arg-type]
+    assert_type(clicks.sample(every=3, name="third"), KStream[str, Click])
+    clicks.sample(0.1, by="value")  # type: ignore[call-overload]
+    clicks.sample(0.1, every=3)  # type: ignore[call-overload]
     late = builder.late("late", key=str, value=Click)
     assert_type(late, KStream[str, LateRecord[str, Click]])
     assert_type(late.map_values(lambda one: one.value.ms), KStream[str, int])
