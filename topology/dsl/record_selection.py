@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.windows import TumblingWindows
@@ -220,6 +220,7 @@ class RecordSelection(StreamFlow[K, V]):
         """
         return throttled(self, n, windows, options)
 
+    @overload
     def sample(
         self,
         fraction: float,
@@ -228,8 +229,20 @@ class RecordSelection(StreamFlow[K, V]):
         seed: int = 0,
         key: Any = None,
         name: str | None = None,
+    ) -> Self: ...
+    @overload
+    def sample(self, *, every: int, name: str | None = None) -> Self: ...
+    def sample(
+        self,
+        fraction: float | None = None,
+        *,
+        every: int | None = None,
+        by: SampledBy | None = None,
+        seed: int | None = None,
+        key: Any = None,
+        name: str | None = None,
     ) -> Self:
-        """Forward all records of a part of the keys, or a part of all records.
+        """Forward all records of a part of the keys, a part of all records, or every n-th record.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder()
@@ -245,6 +258,17 @@ class RecordSelection(StreamFlow[K, V]):
         A hash decides, so the sample is the same after a crash, in another run, and, by key, in
         another application.
 
+        ``every=n`` counts the records of each partition instead and forwards the ones with the
+        numbers n, 2n and so on:
+
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("visits", value=str).sample(every=2, name="half").to("half")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for user in ("ada", "bob", "eve", "bob"):
+        ...         driver.pipe("visits", user, "home")
+        ...     driver.read("half", value=str)
+        [('bob', 'home'), ('bob', 'home')]
+
         Semantics: as every operator, but
             Null key: the record's topic, partition and offset decide, also with ``by="key"``.
             Quirk: records that are left out are not counted as dropped. With ``by="record"``
@@ -252,21 +276,31 @@ class RecordSelection(StreamFlow[K, V]):
                 of them; behind a repartition topic the offsets are those of that topic, which
                 another run may write in another order.
 
+        Semantics of ``every=``: as every operator, but
+            Null key: counted and forwarded as all others.
+            Order: that in which a task reads its partition of each input topic; a merged stream has
+                one count. The count is part of each commit: a crash, a move and a restore continue
+                it. An error handler that skips a record takes it out of the count.
+            Quirk: another number of partitions, and another name of the operator, begin a new
+                count. Give ``name``, so that an operator that is added above does not change it.
+
         Args:
             fraction: from 0 to 1: the expected part of the keys or records.
-            by: "key" or "record".
-            seed: another one has another, independent sample.
+            every: of how many records one is forwarded, at least 1.
+            by: "key", the default, or "record".
+            seed: another one has another, independent sample; 0 if not given.
             key: serde of the keys if it is not known, with ``by="key"``.
             name: the operator's name; generated if not given.
 
         Raises:
-            TopologyError: ``fraction``, ``by`` or ``seed`` is none of these; the serde of the keys
-                is missing.
+            TopologyError: ``fraction``, ``every``, ``by`` or ``seed`` is none of these; ``every``
+                with one of the others; the serde of the keys is missing.
 
         Source: SQL's ``TABLESAMPLE BERNOULLI (percent) REPEATABLE (seed)``; in Kafka Streams and
-        Flink a ``filter`` by the hash of the key.
+        Flink a ``filter`` by the hash of the key. ``every``: Polars' ``gather_every``, from the
+        n-th row on.
         """
-        return sampled(self, fraction, by, seed, key, name)
+        return sampled(self, fraction, every, by, seed, key, name)
 
     def sort_by_time(self, grace: timedelta, **options: Unpack[SortOptions]) -> Self:
         """Forward records in the order of their timestamps, each once its grace has passed.

@@ -16,7 +16,9 @@ def keep_distinct(orders: KStream[str, str], prices: KStream[str, str]) -> None:
     regions = orders.distinct(_region_of, id=int, store="first-orders")
     regions.to("enriched", key=str, value=str)
     prices.distinct(windows=_WINDOWS, store="first-prices").to("windowed", key=str, value=str)
-    few = orders.throttle(2, _WINDOWS, store="few-orders").map_values(lambda o: f"few {o}", value=str)
+    few = orders.throttle(2, _WINDOWS, store="few-orders").map_values(
+        lambda o: f"few {o}", value=str
+    )
     places = orders.scan(_place, _next_place, state=int, value=str, store="places")
     few.merge(places).to("enriched", key=str, value=str)
 

@@ -1,5 +1,5 @@
-"""Orders sorted by their timestamps, with a grace that is shorter than they are out of order; and
-the greatest prices of each key.
+"""Orders sorted by their timestamps, with a grace that is shorter than they are out of order; every
+third order; and the greatest prices of each key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def order_records(
     """Add the operators of the variant ``ordered``."""
     in_order = orders.sort_by_time(timedelta(milliseconds=4), store=WAITING, late="too-late")
     late = builder.late("too-late", key=str, value=str).map_values(_shown, value=str)
-    in_order.merge(late).to("enriched", key=str, value=str)
+    thirds = orders.sample(every=3, name="thirds").map_values(lambda order: f"third {order}")
+    in_order.merge(late, thirds).to("enriched", key=str, value=str)
     best = prices.group_by_key().top_n(3, _score, store="best-prices").to_stream()
     best.map_values(repr, value=str).to("windowed", key=str, value=str)
 

@@ -40,6 +40,7 @@ from tests.campaigns.simulation.overtaken_tables import OvertakenTables
 from tests.campaigns.simulation.panes import Panes
 from tests.campaigns.simulation.partition_times import PartitionTimes
 from tests.campaigns.simulation.pauses import Pauses
+from tests.campaigns.simulation.rankings import Rankings
 from tests.campaigns.simulation.refused_results import RefusedResults
 from tests.campaigns.simulation.reshards import Reshards
 from tests.campaigns.simulation.schedule import Schedule
@@ -99,6 +100,7 @@ STORIES = {
     "panes": Story(Panes.of),
     "partition_times": Story(PartitionTimes.of),
     "pauses": Story(Pauses.of),
+    "rankings": Story(Rankings.of),
     "refused_results": Story(RefusedResults.of),
     "reshards": Story(Reshards.of),
     "slow_functions": Story(SlowFunctions.of),

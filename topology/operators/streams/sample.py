@@ -1,9 +1,12 @@
-"""A sample of a stream: records whose hash is below a limit.
+"""Samples of a stream: records whose hash is below a limit, or every n-th record of a partition.
 
 The hash is BLAKE2b of 8 bytes, of the bytes of the key, or of the topic, partition and offset of
 the record, and of the seed. So it has no state, and the same records are forwarded again. It is
 independent of murmur2, which chooses the partition of a key: each partition has its part of the
 sample.
+
+Every n-th record needs a count per task. It is a clock of the task, so each commit has it, and a
+crash, a move and an abort continue it as they continue the input positions.
 """
 
 from __future__ import annotations
@@ -54,6 +57,27 @@ class SampleNode(ProcessorNode):
             else:
                 data = serialize(key)
             if belongs(data):
+                forward(key, value, timestamp, headers)
+
+        return process
+
+
+class SampleEveryNode(ProcessorNode):
+    """Forwards the records number ``every``, 2 * ``every`` and so on of those that reach it."""
+
+    passes_on = True
+
+    every: int
+
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        every = self.every
+        # how many records came since the last one that was forwarded; -1 at first
+        count = task.time_cell(f"count:{self.name}")
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            number = max(count.time, 0) + 1
+            count.time = 0 if number >= every else number
+            if number >= every:
                 forward(key, value, timestamp, headers)
 
         return process

@@ -152,6 +152,7 @@ TUMBLING = TumblingWindows(size=ms(10), grace=ms(3))
 SLIDING = SlidingWindows(difference=ms(10), grace=ms(3))
 SESSIONS = SessionWindows(gap=ms(10), grace=ms(3))
 NO_KEY = (("in", None, "v", 1),)
+DUPLICATE = (("DistinctNode", "duplicate", 1, 0),)
 NO_VALUE = (("in", "k", None, 1),)
 
 CASES = [
@@ -201,12 +202,7 @@ CASES = [
         (*NO_KEY, *at(100, 95, 89, 90)),
         (("DeduplicateNode", "duplicate", 2, 0), ("DeduplicateNode", "late", 1, 1)),
     ),
-    Case(
-        "distinct",
-        lambda b: words(b).distinct(store="n"),
-        (*NO_KEY, *at(100, 95)),
-        (("DistinctNode", "duplicate", 1, 0),),
-    ),
+    Case("distinct", lambda b: words(b).distinct(store="n"), (*NO_KEY, *at(9, 5)), DUPLICATE),
     Case(
         "distinct in windows",
         lambda b: words(b).distinct(store="n", windows=TUMBLING),
@@ -221,9 +217,9 @@ CASES = [
     ),
     Case(
         "scan",
-        lambda b: words(b).scan(int, lambda n, _: (n + 1, n), state=int, value=int, store="n"),
-        (*NO_KEY, *at(1)),
-        (("ScanNode", "null_key", 1, 0),),
+        lambda b: words(b).scan(int, lambda n, _: (n, n), state=int, store="n"),
+        (*NO_KEY, *NO_VALUE),
+        (("ScanNode", "null_key", 1, 0), ("ScanNode", "null_value", 1, 0)),
     ),
     Case(
         "sort by time",

@@ -35,6 +35,7 @@ from logstate.topology import (
     StreamsBuilder,
     Sum,
     TopN,
+    TumblingWindows,
 )
 
 V = TypeVar("V")
@@ -162,7 +163,6 @@ def aggregated(clicks: KStream[str, Click], users: KTable[str, Click]) -> None:
 def selected(builder: StreamsBuilder, clicks: KStream[str, Click]) -> None:
     assert_type(clicks.sort_by_time(DAY, store="s", late="late"), KStream[str, Click])
     assert_type(clicks.sample(0.1, by="record", seed=3), KStream[str, Click])
-    clicks.sample(0.1, by="value")  # type: ignore[arg-type]
     assert_type(clicks.throttle(3, TumblingWindows(size=DAY), store="t"), KStream[str, Click])
     gaps = clicks.scan(
         lambda: 0, lambda last, click: (click.ms, str(click.ms - last)), state=int, store="last"
@@ -173,7 +173,10 @@ def selected(builder: StreamsBuilder, clicks: KStream[str, Click]) -> None:
     )
     assert_type(keyed, KStream[str, int])
     assert_type(clicks.batch(3, within=DAY, store="b").flatten(value=Click), KStream[str, Click])
-    clicks.scan(lambda: 0, lambda last, click: last + 1, state=int, store="x")  # type: ignore
+    clicks.scan(lambda: 0, lambda last, click: 1, state=int, store="x")  # type: ignore[arg-type]
+    assert_type(clicks.sample(every=3, name="third"), KStream[str, Click])
+    clicks.sample(0.1, by="value")  # type: ignore[call-overload]
+    clicks.sample(0.1, every=3)  # type: ignore[call-overload]
     late = builder.late("late", key=str, value=Click)
     assert_type(late, KStream[str, LateRecord[str, Click]])
     assert_type(late.map_values(lambda one: one.value.ms), KStream[str, int])

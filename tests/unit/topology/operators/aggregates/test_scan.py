@@ -96,9 +96,11 @@ def test_the_key_is_that_behind_a_repartition_topic() -> None:
 
 
 def test_a_step_that_returns_no_pair_is_named() -> None:
-    with TopologyTestDriver(topology(lambda state, value: value)) as driver:
-        with pytest.raises(ProcessingError, match=r"scan\(\), .* gave int .*\(state, result\)"):
-            driver.pipe("in", "a", 1)
+    with (
+        TopologyTestDriver(topology(lambda state, value: value)) as driver,
+        pytest.raises(ProcessingError, match=r"scan\(\), .* gave int .*\(state, result\)"),
+    ):
+        driver.pipe("in", "a", 1)
 
 
 @pytest.mark.parametrize(

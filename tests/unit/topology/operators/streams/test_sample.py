@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logstate.contracts.errors import TopologyError
-from logstate.testing import TopologyTestDriver
+from logstate.task.error_handlers import ErrorHandlers, skip
+from logstate.testing import TopologyTestDriver, simulate
 from logstate.topology import StreamsBuilder, Topology
 from logstate.topology.operators.streams.sample import sampler
 
@@ -60,9 +63,56 @@ def test_a_sample_has_its_part_of_many_keys_and_samples_of_two_seeds_are_indepen
     assert sum(one(key) and other(key) for key in keys) == pytest.approx(200, abs=60)
 
 
+@given(
+    every=st.integers(1, 7),
+    count=st.integers(0, 40),
+    commit_every=st.integers(1, 9),
+    crash_at=st.integers(0, 40),
+)
+def test_every_nth_record_is_in_the_sample_whatever_was_committed_before_a_crash(
+    every: int, count: int, commit_every: int, crash_at: int
+) -> None:
+    with TopologyTestDriver(sampled(every=every), commit_every=commit_every) as driver:
+        for number in range(1, count + 1):
+            driver.pipe("in", None if number % 3 else "k", str(number))
+            if number == crash_at:
+                driver.crash(loses_disk=True)
+        driver.advance_wall_clock(0)  # commits
+        found = [int(value or 0) for _, value in driver.read("out", value=str)]
+    assert found == list(range(every, count + 1, every))
+
+
+def test_a_record_that_an_error_handler_skips_is_not_counted() -> None:
+    builder = StreamsBuilder()
+    counted = builder.stream("in", key=str, value=str).sample(every=2, name="half")
+    counted.map_values(int, value=int).to("out")
+    handlers = ErrorHandlers(processing=skip)
+    with TopologyTestDriver(builder.build(), error_handlers=handlers) as driver:
+        for value in ("1", "two", "3", "4", "5"):
+            driver.pipe("in", "k", value)
+        assert [value for _, value in driver.read("out", value=int)] == [3, 5]
+
+
+def test_no_crash_no_move_and_no_guarantee_makes_a_difference_to_a_count() -> None:
+    builder = StreamsBuilder()
+    words = builder.stream("in", key=str, value=str)
+    words.sample(every=3, name="third").to("out")
+    inputs = [("in", f"k{number % 7}", f"v{number}", number) for number in range(90)]
+
+    result = simulate(builder.build(), inputs, schedules=20)
+
+    assert result.counters["crashes"] > 5
+    assert result.counters["outputs_compared"] > 100
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
+        ({"every": 0}, "every of sample.*at least 1, found 0"),
+        ({"every": True}, "every of sample"),
+        ({"every": 2, "fraction": 0.5}, "every= and fraction"),
+        ({"every": 2, "by": "key"}, "every= and by"),
+        ({}, "fraction of sample.*found None"),
         ({"fraction": 1.5}, "fraction of sample.*found 1.5"),
         ({"fraction": True}, "found True"),
         ({"fraction": float("nan")}, "found nan"),

@@ -64,7 +64,10 @@ def test_each_window_forwards_the_first_ones_and_counts_the_others(
 
 
 @given(
-    records=RECORDS, n=st.integers(1, 4), crash_at=st.integers(0, 39), commit_every=st.integers(1, 5)
+    records=RECORDS,
+    n=st.integers(1, 4),
+    crash_at=st.integers(0, 39),
+    commit_every=st.integers(1, 5),
 )
 def test_a_crash_changes_nothing(
     records: list[Entry], n: int, crash_at: int, commit_every: int
