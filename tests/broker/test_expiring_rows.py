@@ -10,25 +10,31 @@ from logstate.app.application import Application
 from logstate.contracts.records import ProducedRecord, Record, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import Processor, StreamsBuilder, Topology
+from logstate.topology.processor.collection_stores import map_store
 from logstate.topology.processor.processor_stores import key_value_store
 from tests.broker.committed import committed_records
 from tests.broker.raw_topic import create_topic
 from tests.campaigns.ttl.story import run
 from tests.patience import until
 
-SEEN = key_value_store("seen", str, str, ttl=timedelta(seconds=1), ttl_by="wall_clock")
+SECOND = timedelta(seconds=1)
+SEEN = key_value_store("seen", str, str, ttl=SECOND, ttl_by="wall_clock")
+LEASES = map_store("leases", str, str, int, ttl=SECOND, ttl_by="wall_clock", expired="ended")
 
 
 class Remember(Processor[str, str, str, str]):
-    """Keeps the last value of each key for a second."""
+    """Keeps the last value of each key for a second, and emits when that has passed."""
 
     def process(self, record: Record[str, str]) -> None:
         self.context.store(SEEN).put(record.key, record.value)
+        self.context.store(LEASES).put(record.key, record.value, 1)
 
 
 def remembering(topic: str) -> Topology:
     builder = StreamsBuilder()
-    builder.stream(topic, key=str, value=str).process(Remember, stores=SEEN)
+    builder.stream(topic, key=str, value=str).process(Remember, stores=[SEEN, LEASES])
+    ended = builder.expired("ended", key=str, value=tuple[str, int])
+    ended.map_values(repr, value=str).to(f"{topic}-ended")
     return builder.build()
 
 
@@ -48,14 +54,16 @@ def test_rows_expire_by_the_wall_clock_without_a_later_record(
 ) -> None:
     name = unique("seen")
     topic, changelog = f"{name}-in", TopicPartition(f"{name}-seen-changelog", 0)
-    create_topic(bootstrap, topic, partitions=1)
+    ended = TopicPartition(f"{topic}-ended", 0)
+    for one in (topic, ended.topic):
+        create_topic(bootstrap, one, partitions=1)
     producer = KafkaCluster(bootstrap).plain_producer()
     producer.produce([ProducedRecord(topic, 0, b"ada", b"x", 5, None)])
     producer.flush()
     producer.close()
 
-    def logged() -> list[bytes | None]:
-        return [record.value() for record in committed_records(bootstrap, changelog)]
+    def logged(log: TopicPartition = changelog) -> list[bytes | None]:
+        return [record.value() for record in committed_records(bootstrap, log)]
 
     def application(state_dir: str) -> Application:
         return Application(
@@ -69,7 +77,10 @@ def test_rows_expire_by_the_wall_clock_without_a_later_record(
     with application("first") as app:
         app.wait_until_running()
         until(lambda: logged() == [b"x", None], lambda: f"the changelog has {logged()}")
+        until(lambda: logged(ended) == [b"('x', 1)"], lambda: f"emitted: {logged(ended)}")
         assert app.store("seen").get("ada") is None
     with application("second") as app:
         app.wait_until_running()
         assert list(app.store("seen").all()) == []
+        assert list(app.store("leases").all()) == []
+    assert logged(ended) == [b"('x', 1)"]
