@@ -270,19 +270,17 @@ class RecordSelection(StreamFlow[K, V]):
         [('bob', 'home'), ('bob', 'home')]
 
         Semantics: as every operator, but
-            Null key: the record's topic, partition and offset decide, also with ``by="key"``.
+            Null key: the record's topic, partition and offset decide, also with ``by="key"``. With
+                ``every`` it is counted and forwarded as all others.
+            Order: with ``every`` that in which a task reads its partition of each input topic; a
+                merged stream has one count. The count is part of each commit: a crash, a move and a
+                restore continue it. An error handler that skips a record takes it out of the count.
             Quirk: records that are left out are not counted as dropped. With ``by="record"``
                 records that an operator above has made of one record are all in the sample or none
                 of them; behind a repartition topic the offsets are those of that topic, which
-                another run may write in another order.
-
-        Semantics of ``every=``: as every operator, but
-            Null key: counted and forwarded as all others.
-            Order: that in which a task reads its partition of each input topic; a merged stream has
-                one count. The count is part of each commit: a crash, a move and a restore continue
-                it. An error handler that skips a record takes it out of the count.
-            Quirk: another number of partitions, and another name of the operator, begin a new
-                count. Give ``name``, so that an operator that is added above does not change it.
+                another run may write in another order. With ``every`` another number of partitions,
+                and another name of the operator, begin a new count: give ``name``, so that an
+                operator that is added above does not change it.
 
         Args:
             fraction: from 0 to 1: the expected part of the keys or records.

@@ -28,6 +28,11 @@ def session_of_a(app: Application) -> Any:
     return [count for _, count in app.store("counts").fetch("a")]
 
 
+def best_of_a(app: Application) -> Any:
+    row = app.store("best").get("a")
+    return None if row is None else row.value
+
+
 def row_of_a(app: Application) -> Any:
     row: Any = app.store("rows").get("a")
     return None if row is None else row.value
@@ -228,6 +233,41 @@ STORES = (
         "a buffer waits longer",
         t.suppressed(10),
         t.suppressed(60),
+        "same",
+    ),
+    Change(
+        "windows get close_on_idle, or lose it",
+        t.windowed(),
+        t.windowed(idle=t.DAY),
+        "same",
+        answer=window_of_a,
+    ),
+    Change(
+        "windows get close_on_idle, or lose it",
+        t.windowed(idle=t.DAY),
+        t.windowed(),
+        "same",
+        answer=window_of_a,
+    ),
+    Change(
+        "top_n keeps another number",
+        t.ranked(1),
+        t.ranked(2),
+        "same",
+        answer=best_of_a,
+        expected=["two", "more"],
+    ),
+    Change(
+        "sort_by_time gets another grace",
+        t.sorted_by_time(60),
+        t.sorted_by_time(1),
+        "same",
+        expected=2,  # the last record waits
+    ),
+    Change(
+        "throttle gets another limit",
+        t.throttled(2),
+        t.throttled(9),
         "same",
     ),
     Change(

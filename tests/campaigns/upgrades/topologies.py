@@ -237,11 +237,17 @@ def rekeyed(builder: StreamsBuilder) -> None:
 
 
 def windowed(
-    size_s: int = 10, *, name: str = "counts", retention_s: int | None = None, **options: Any
+    size_s: int = 10,
+    *,
+    name: str = "counts",
+    retention_s: int | None = None,
+    idle: timedelta | None = None,
+    **options: Any,
 ) -> Declare:
     def declare(builder: StreamsBuilder) -> None:
         retention = None if retention_s is None else timedelta(seconds=retention_s)
-        window = TumblingWindows(size=timedelta(seconds=size_s), grace=timedelta(0))
+        size = timedelta(seconds=size_s)
+        window = TumblingWindows(size=size, grace=timedelta(0), close_on_idle=idle)
         store = Materialized(name, retention=retention, **options)
         records(builder).group_by_key().windowed_by(window).count(store=store)
 
@@ -265,6 +271,36 @@ def sessions(gap_s: int = 10) -> Declare:
     def declare(builder: StreamsBuilder) -> None:
         window = SessionWindows(gap=timedelta(seconds=gap_s), grace=timedelta(0))
         records(builder).group_by_key().windowed_by(window).count(store="counts")
+
+    return declare
+
+
+def ranked(n: int) -> Declare:
+    """The greatest texts of each key."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        groups = records(builder).group_by_key()
+        groups.top_n(n, by=lambda text: text, score=str, store="best")
+
+    return declare
+
+
+def sorted_by_time(grace_s: int) -> Declare:
+    """Counts of sorted records, of which the last ones wait."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        waiting = records(builder).sort_by_time(timedelta(seconds=grace_s), store="waiting")
+        waiting.group_by_key().count(store="counts")
+
+    return declare
+
+
+def throttled(n: int) -> Declare:
+    """Counts of the first records of each day."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        few = records(builder).throttle(n, TumblingWindows(size=DAY), store="few")
+        few.group_by_key().count(store="counts")
 
     return declare
 
