@@ -1,7 +1,8 @@
-"""An application that sorts, ranks and emits rows that expire, in a process that kills itself.
+"""An application that sorts, limits, numbers and ranks records, in a process that kills itself.
 
-``clicks`` (key user, value page) go to ``sorted`` in the order of their timestamps. The clicks of
-users without one for a while go to ``gone``, and the pages with the most clicks to ``best``. With
+``clicks`` (key user, value page) go to ``sorted`` in the order of their timestamps, the first one
+of each user and window to ``few``, and all to ``steps`` with the page before. The clicks of users
+without one for a while go to ``gone``, and the pages with the most clicks to ``best``. With
 ``kill_after``, the process kills itself while it sends the result of that number, before the
 commit.
 """
@@ -12,11 +13,11 @@ from datetime import timedelta
 
 import msgspec
 
-from logstate.topology import Materialized, StreamsBuilder
+from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
 from tests.broker.killed_app import kills_at, run
 
-TTL_MS, GRACE_MS = 30, 20
+TTL_MS, GRACE_MS, WINDOW_MS = 30, 20, 40
 BEST = 2
 
 
@@ -38,6 +39,14 @@ def topology(prefix: str, kill_after: int = 0) -> Topology:
     clicks = builder.stream(f"{prefix}-clicks", key=str, value=str)
     in_order = clicks.sort_by_time(timedelta(milliseconds=GRACE_MS), store="waiting")
     in_order.map_values(sent, value=str).to(f"{prefix}-sorted")
+
+    windows = TumblingWindows(size=timedelta(milliseconds=WINDOW_MS))
+    clicks.throttle(1, windows, store="few").map_values(sent, value=str).to(f"{prefix}-few")
+
+    steps = clicks.scan(
+        str, lambda last, page: (page, f"{last}>{page}"), state=str, value=str, store="last"
+    )
+    steps.map_values(sent, value=str).to(f"{prefix}-steps")
 
     users = Materialized("users", ttl=timedelta(milliseconds=TTL_MS), expired="gone")
     clicks.group_by_key(name="users").count(store=users)

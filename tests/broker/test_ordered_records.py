@@ -1,4 +1,4 @@
-"""Sorted, ranked and expired records on the real broker, although the process is killed."""
+"""Sorted, limited, ranked and expired records on the real broker, through kills."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_S, until
 KILLS = (1, 9, 4)
 ROUNDS, USERS = len(KILLS) + 3, 6
 PARTITIONS = 2
-OUTPUTS = ("sorted", "gone", "best")
+OUTPUTS = ("sorted", "few", "steps", "gone", "best")
 #: key, value and timestamp
 Result = tuple[str, str, int]
 
@@ -72,7 +72,7 @@ class Clicks:
 
     def expected(self) -> dict[str, list[Result]]:
         """Return what a task of each partition sends that never stops."""
-        found: dict[str, list[Result]] = {"sorted": [], "gone": []}
+        found: dict[str, list[Result]] = {topic: [] for topic in OUTPUTS if topic != "best"}
         for sent in self.sent.values():
             with TopologyTestDriver(topology("in")) as driver:
                 driver.pipe_all("in-clicks", sent)
@@ -115,3 +115,4 @@ def test_sorted_ranked_and_expired_records_come_once_although_processes_are_kill
         times = [time for key, _, time in clicks.found["sorted"] if key == f"user-{user}"]
         assert times == sorted(times)
     assert clicks.found["gone"]
+    assert 0 < len(clicks.found["few"]) < len(clicks.found["steps"])
