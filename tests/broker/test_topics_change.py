@@ -89,12 +89,24 @@ def seen_in(app: Application, *stores: str) -> int:
 
 
 def put(bootstrap: str, topic: str, *, partitions: int, partitioner: str | None = None) -> None:
+    """Write a record per key, once the broker that answers knows all partitions."""
     settings = {} if partitioner is None else {"partitioner": partitioner}
-    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    producer, failed = Producer({"bootstrap.servers": bootstrap, **settings}), list[object]()
+    until(
+        lambda: len(producer.list_topics(topic, PATIENCE_S).topics[topic].partitions) == partitions
+    )
     for number, key in enumerate(KEYS):
         where = {} if partitioner is not None else {"partition": number % partitions}
-        producer.produce(topic, key=key, value="v", timestamp=number + 1, **where)
+        producer.produce(
+            topic,
+            key=key,
+            value="v",
+            timestamp=number + 1,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+            **where,
+        )
     assert producer.flush(PATIENCE_S) == 0
+    assert failed == []
 
 
 @pytest.fixture
