@@ -46,6 +46,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     take, decode_key, decode_value = _next_and_decoders(source, records.popleft)
     has_extractor, process = source.timestamp_extractor is not None, source.process
     punctuations = task.punctuations
+    has_timers = punctuations.are_before_records
     partition_time, stream_time = task.partition_times.get(partition, -1), task.stream_time
     head, queue.head = queue.head, None
     is_bounded = before != _NEVER  # comparing an integer with infinity is slow
@@ -80,7 +81,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                     queue.make_head(timestamp, key, value, record)
                     break
             if timestamp > stream_time:
-                if punctuations.next_timers <= timestamp:
+                if has_timers and punctuations.next_timers <= timestamp:
                     _run_timers(task, partition, timestamp)
                 stream_time = task.stream_time = timestamp
             headers = task.headers = record.headers()

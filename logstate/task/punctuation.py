@@ -202,7 +202,14 @@ class Punctuations:
         if label in self._places:
             self._restore_order(kind)
         self.refresh()
+        if kind in _BEFORE:
+            self.interrupt()  # the batch loop asks `are_before_records` when it begins
         return schedule
+
+    @property
+    def are_before_records(self) -> bool:
+        """There are schedules that are called before the record that makes them due."""
+        return any(self._by_kind[kind] for kind in _BEFORE)
 
     def name_of_next(self, kind: PunctuationKind) -> str:
         """Return the name of the next schedule without an explicit name."""

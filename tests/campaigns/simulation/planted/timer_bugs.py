@@ -13,8 +13,8 @@ from tests.campaigns.simulation.timers import Timers
 @bug
 def timers_run_after_the_record_that_makes_them_due(patch: Patch) -> None:
     """A record is processed before the timers that it makes due."""
-    old = "if punctuations.next_timers <= timestamp:"
-    new = "if punctuations.next_timers <= stream_time:"
+    old = "punctuations.next_timers <= timestamp:"
+    new = "punctuations.next_timers <= stream_time:"
     edit(patch, batch_loop, "run_queue", old, new, also=task)
 
 
