@@ -21,7 +21,7 @@ class MemoryBackend:
         return self._rows.get(key)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        return [self._rows.get(key) for key in keys]
+        return list(map(self._rows.get, keys))
 
     def scan(
         self, lower: bytes, upper: bytes, *, reverse: bool = False
@@ -60,8 +60,7 @@ class MemorySnapshot:
         return self._rows().get(key)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        rows = self._rows()
-        return [rows.get(key) for key in keys]
+        return list(map(self._rows().get, keys))
 
     def scan(
         self, lower: bytes, upper: bytes, *, reverse: bool = False

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from itertools import compress, islice, repeat
+from itertools import chain, compress, islice, repeat
 from math import ceil
 from operator import is_
 from typing import Any, Protocol, TypeAlias
@@ -243,13 +243,16 @@ class Rows:
         """Return by how many rows these writes change the number of rows.
 
         Most writes replace rows that are in memory: they are handled without an interpreter step.
+        The others are read at once.
         """
-        exists = self._exists
         if None in rows.values():
+            exists = self._exists
             return sum((value is not None) - exists(key) for key, value in rows.items())
-        held = map(self._overlay.get, rows, map(self._cache.get, rows))
-        not_held = compress(rows, map(is_, held, repeat(None)))
-        return sum(not exists(key) for key in not_held)
+        known = list(map(self._overlay.get, rows, map(self._cache.get, rows, repeat(_ABSENT))))
+        read, prefix = self._read_since_freeze, self.prefix
+        unknown = compress(rows, map(is_, known, repeat(_ABSENT)))
+        stored = self._backend.get_many([prefix + key for key in unknown if key not in read])
+        return sum(map(is_, chain(known, stored), repeat(None)))
 
     def scan(
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
