@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 
 import networkx as nx
 import pytest
 
 from examples.graph.app import NEIGHBORS, topology
+from examples.graph.reference import PARTS, components_of, edges, neighbors_of, triangles_of
 from logstate import TopologyTestDriver
 
-#: edges connect vertices of the same part only
-PARTS, VERTICES, EDGES, SEED = 3, 9, 42, 11
-
-
-def edges() -> list[tuple[str, str]]:
-    rng = random.Random(SEED)  # noqa: S311  drawn again from the seed, not secret
-    drawn = set()
-    for number in range(EDGES):
-        first, second = sorted(rng.sample(range(VERTICES), 2))
-        drawn.add((f"{number % PARTS}.{first}", f"{number % PARTS}.{second}"))
-    found = sorted(drawn)
-    rng.shuffle(found)
-    return found
+SEED = 11
 
 
 @pytest.fixture
@@ -55,31 +43,22 @@ def components(driver: TopologyTestDriver) -> set[frozenset[str]]:
     return {frozenset(vertices) for vertices in found.values()}
 
 
-def triangles_of(graph: nx.Graph) -> set[str]:
-    cliques = nx.enumerate_all_cliques(graph)
-    return {"-".join(sorted(clique)) for clique in cliques if len(clique) == 3}
-
-
-def neighbors_of(graph: nx.Graph) -> dict[str, set[str]]:
-    return {vertex: set(graph[vertex]) for vertex in graph if graph[vertex]}
-
-
 def test_neighbors_triangles_and_components_are_those_of_networkx(
     driver: TopologyTestDriver,
 ) -> None:
     graph, known = nx.Graph(), dict[str, bool | None]()
-    for number, edge in enumerate(edges()):
+    for number, edge in enumerate(edges(SEED)):
         put(driver, edge)
         graph.add_edge(*edge)
         if number % 10 == 9:
             driver.crash(loses_disk=number % 20 == 19)
         assert triangles(driver, known) == triangles_of(graph)
-        assert components(driver) == set(map(frozenset, nx.connected_components(graph)))
+        assert components(driver) == components_of(graph)
     assert neighbors(driver) == neighbors_of(graph)
     assert triangles_of(graph)
     assert len(components(driver)) == PARTS
 
-    for edge in edges()[::2]:
+    for edge in edges(SEED)[::2]:
         put(driver, edge, None)
         graph.remove_edge(*edge)
         assert triangles(driver, known) == triangles_of(graph)

@@ -27,8 +27,8 @@ FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1_100, 10, 5
 #: auctions that are open at a time; ids may be ahead of the auctions and persons that exist
 IN_FLIGHT, LEAD = 20, 10
 LATE_ONE_IN, LATE_MS = 10, 3_000
-#: after the last event, so that every window closes
-END_MS = 3_600_000
+#: after the last event, in each partition, so that every window closes
+END_MS, END_KEYS = 3_600_000, range(8)
 
 STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 CITIES = ("Phoenix", "Los Angeles", "Boise", "Portland", "Seattle", "Cheyenne")
@@ -78,7 +78,7 @@ class Event(NamedTuple):
 
 
 def events(count: int, seed: int) -> Iterator[Event]:
-    """Draw ``count`` events and, an hour after them, a last one of each topic."""
+    """Draw ``count`` events and, an hour after them, the last of each topic and partition."""
     generator, now = _Generator(seed), PERIODS_MS[0]
     waiting: list[tuple[int, int, Event]] = []
     for number in range(count):
@@ -92,10 +92,11 @@ def events(count: int, seed: int) -> Iterator[Event]:
             yield heappop(waiting)[2]
     while waiting:
         yield heappop(waiting)[2]
-    end, nothing = now + END_MS, 0
-    yield Event("persons", nothing, Person(nothing, "", "", "", end))
-    yield Event("auctions", nothing, Auction(nothing, "", 1, 1, end, end, nothing, nothing))
-    yield Event("bids", -1, Bid(-1, nothing, 1, "", "", end, ""))
+    end = now + END_MS
+    for one in END_KEYS:
+        yield Event("persons", one, Person(one, "", "", "", end))
+        yield Event("auctions", one, Auction(one, "", 1, 1, end, end, one, 0))
+        yield Event("bids", -1 - one, Bid(-1 - one, one, 1, "", "", end, ""))
 
 
 class _Generator:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from examples.nexmark import queries
+from examples.nexmark.app import topology
 from examples.nexmark.events import SIDE_INPUT, Bid, Event
 from examples.nexmark.queries import Offer
 from examples.nexmark.reference import Row
-from logstate import StreamsBuilder, TopologyTestDriver
+from logstate import TopologyTestDriver
 
 
 class Form(NamedTuple):
@@ -72,9 +72,7 @@ FORMS = {
 
 
 def driver_of(query: str, commit_every: int = 1) -> TopologyTestDriver:
-    builder = StreamsBuilder()
-    getattr(queries, query)(builder)
-    driver = TopologyTestDriver(builder.build(), commit_every=commit_every)
+    driver = TopologyTestDriver(topology(query=query), commit_every=commit_every)
     if driver.topology.global_sub_topologies:
         driver.pipe_all("side-input", [(key, value, 0) for key, value in SIDE_INPUT.items()])
     return driver
@@ -93,7 +91,12 @@ def pipe(driver: TopologyTestDriver, events: Iterable[Event]) -> int:
 
 def rows(driver: TopologyTestDriver, query: str) -> list[Row]:
     form = FORMS[query]
-    records = driver.read(query, key=form.key, value=form.value)
+    return rows_of(query, driver.read(query, key=form.key, value=form.value))
+
+
+def rows_of(query: str, records: Sequence[tuple[Any, Any]]) -> list[Row]:
+    """Return the rows that the keys and values of a query's topic stand for."""
+    form = FORMS[query]
     if form.is_table:
         records = [item for item in dict(records).items() if item[1] is not None]
     return [row for key, value in records for row in form.rows(key, value)]

@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from logstate.contracts.clients import NewTopic
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.committed import committed_records
+from tests.broker.patient_offsets import committed_offsets
 from tests.campaigns.toolkit.process import kill, start_module, terminate
 from tests.patience import until
 
@@ -23,21 +24,27 @@ Entry = tuple[bytes | None, bytes | None, int]
 
 
 class ExampleRun:
-    """``module`` has a function ``topology(prefix)``; ``topics`` are made, without the prefix."""
+    """``topics`` are made, without the prefix; for ``module`` see ``example_instance``."""
 
-    #: whether instances that start answer queries of other instances
-    serves = False
+    #: further arguments of instances that start, such as ``--serve``
+    arguments: Sequence[str] = ()
 
     def __init__(
-        self, module: str, bootstrap: str, name: str, path: Path, topics: Sequence[str]
+        self,
+        module: str,
+        bootstrap: str,
+        name: str,
+        path: Path,
+        topics: Sequence[str],
+        partitions: int = PARTITIONS,
     ) -> None:
+        self._partition_count = partitions
         self.bootstrap, self.name, self._module, self._path = bootstrap, name, module, path
         self._cluster = KafkaCluster(bootstrap)
         self._producer = self._cluster.plain_producer()
         self._instances: dict[int, subprocess.Popen[bytes]] = {}
-        admin = self._cluster.admin()
-        admin.create_topics([NewTopic(f"{name}-{one}", PARTITIONS, 1, {}) for one in topics])
-        admin.close()
+        with closing(self._cluster.admin()) as admin:
+            admin.create_topics([NewTopic(f"{name}-{one}", partitions, 1, {}) for one in topics])
 
     # ------------------------------------------------------------------ instances
 
@@ -45,7 +52,7 @@ class ExampleRun:
         self._instances[number] = start_module(
             "tests.broker.example_instance",
             *(self._module, self.bootstrap, self.name, self._state_dir(number)),
-            *(["--serve"] if self.serves else []),
+            *self.arguments,
             log=self._path / f"instance-{number}.log",
         )
 
@@ -89,48 +96,54 @@ class ExampleRun:
         return [(one.key(), one.value(), one.timestamp()[1]) for one in records]
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(f"{self.name}-{topic}", p) for p in range(PARTITIONS)]
-
-    def _ends(self, topic: str) -> dict[TopicPartition, int]:
-        admin = self._cluster.admin()
-        ends = admin.end_offsets(self._partitions(topic))
-        admin.close()
-        return ends
+        return [TopicPartition(f"{self.name}-{topic}", p) for p in range(self._partition_count)]
 
     def send_with_kills(
         self,
         records: Sequence[tuple[str, Entry]],
-        output: str,
         kills: int,
         seed: int,
         between: Callable[[int], object] = lambda _: None,
     ) -> None:
         """Write all records in parts, and kill an instance while each but the last is processed.
 
-        The kill comes when the topic ``output`` grows. Every second one loses the disk. The
-        instance starts again, and ``between`` is called with the number of the kill.
+        The kill comes when the first records of a part are committed. Every second one loses the
+        disk. The instance starts again, and ``between`` is called with the number of the kill.
         """
         rng, size = random.Random(seed), len(records) // (kills + 1) + 1
+        inputs = [tp for topic in {topic for topic, _ in records} for tp in self._partitions(topic)]
         for number, start in enumerate(range(0, len(records), size)):
-            before = sum(self._ends(output).values())
+            before = self._consumed(inputs)
             self.send(records[start : start + size])
             if number < kills:
-                until(partial(self._has_grown, output, before), f"nothing new on {output}")
+                until(partial(self._has_grown, inputs, before), "no offset is committed")
                 victim = rng.choice(sorted(self._instances))
                 self.kill(victim, loses_disk=number % 2 == 1)
                 self.start(victim)
                 between(number)
 
-    def _has_grown(self, topic: str, before: int) -> bool:
-        return sum(self._ends(topic).values()) > before
+    def _has_grown(self, inputs: Sequence[TopicPartition], before: int) -> bool:
+        return self._consumed(inputs) > before
+
+    def _consumed(self, inputs: Sequence[TopicPartition]) -> int:
+        """Return the number of records of input partitions that the application has committed."""
+        with closing(self._cluster.admin()) as admin:
+            found = committed_offsets(admin, self.name, inputs)
+        return sum(one.offset or 0 for one in found.values())
 
 
 @contextmanager
 def running(
-    module: str, bootstrap: str, name: str, path: Path, topics: Sequence[str], instances: int = 1
+    module: str,
+    bootstrap: str,
+    name: str,
+    path: Path,
+    topics: Sequence[str],
+    instances: int = 1,
+    partitions: int = PARTITIONS,
 ) -> Iterator[ExampleRun]:
     """A run whose instances are gone at the end, however it ends."""
-    run = ExampleRun(module, bootstrap, name, path, topics)
+    run = ExampleRun(module, bootstrap, name, path, topics, partitions)
     try:
         for number in range(instances):
             run.start(number)

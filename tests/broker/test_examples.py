@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import networkx as nx
 import pytest
 
 import logstate
 from examples.accounts.transfers import balances, transfers
 from examples.click_join.app import Joined
 from examples.click_join.logs import joined, logs
+from examples.graph.reference import components_of, edges, neighbors_of, triangles_of
 from examples.linear_road.app import Alert, Toll, road_of
 from examples.linear_road.traffic import traffic
 from examples.linear_road.validator import expected
+from examples.nexmark.events import events
+from examples.synopses.app import Synopsis
+from examples.synopses.visitors import visitors
+from examples.top_pages.reference import most_viewed, views
 from logstate.changelog.cuts.named_cuts import create_cut
-from tests.broker.example_run import Entry, ExampleRun, running
+from tests.broker.example_run import PARTITIONS, Entry, ExampleRun, running
+from tests.campaigns.nexmark.run import run_query
 from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
 KILLS, SEED = 2, 5
+HOUR_MS = 3_600_000
 WORDS = ("to", "be", "or", "not", "that", "is")
 PATIENCE = timedelta(seconds=PATIENCE_S)
 
@@ -68,7 +76,7 @@ def test_the_sum_of_all_accounts_is_zero_at_every_snapshot_while_instances_are_k
         def look(number: int) -> None:
             counts.append(check_snapshot(run, f"s-{number}"))
 
-        run.send_with_kills(records, "balances", KILLS, SEED, look)
+        run.send_with_kills(records, KILLS, SEED, look)
         assert counts == sorted(counts)
         booked = 2 * len(made)
         until(lambda: sum(one["bookings"] for one in rows(run, "accounts").values()) == booked)
@@ -89,7 +97,7 @@ def test_tolls_alerts_and_balances_of_linear_road_are_right_while_the_instance_i
     records = [("reports", json(road_of(one), one, one.time * 1_000 + 1)) for one in reports]
     topics, name = ("reports", "tolls", "alerts", "balances"), unique("linear-road")
     with running("examples.linear_road.app", bootstrap, name, tmp_path, topics) as run:
-        run.send_with_kills(records, "tolls", KILLS, SEED)
+        run.send_with_kills(records, KILLS, SEED)
 
         def notices(topic: str, kind: type[Any]) -> Counter[tuple[int, Any]]:
             decode = msgspec.json.Decoder(kind).decode
@@ -121,7 +129,7 @@ def test_each_click_is_joined_once_while_the_instance_is_killed(
     records = [(one.topic, json(one.key, one.value, one.time_ms)) for one in entries]
     topics, name = ("queries", "clicks", "joined"), unique("click-join")
     with running("examples.click_join.app", bootstrap, name, tmp_path, topics) as run:
-        run.send_with_kills(records, "joined", KILLS, SEED)
+        run.send_with_kills(records, KILLS, SEED)
         until(lambda: len(run.read("joined")) >= wanted.total())
         run.stop()
 
@@ -143,7 +151,7 @@ def test_the_word_count_counts_each_word_once_although_the_disk_is_lost(
     records = [("lines", (None, line.encode(), n + 1)) for n, line in enumerate(lines)]
     topics, name = ("lines", "word-counts"), unique("word-count")
     with running("examples.01_word_count.app", bootstrap, name, tmp_path, topics) as run:
-        run.send_with_kills(records, "word-counts", KILLS, SEED)
+        run.send_with_kills(records, KILLS, SEED)
         until(lambda: len(run.read("word-counts")) >= wanted.total())
         run.stop()
 
@@ -152,3 +160,126 @@ def test_the_word_count_counts_each_word_once_although_the_disk_is_lost(
             found[(key or b"").decode()].append(int.from_bytes(value or b""))
         assert found == {word: list(range(1, n + 1)) for word, n in wanted.items()}
         assert rows(run, "counts") == wanted
+
+
+# --- graph ----------------------------------------------------------------------------------------
+
+
+def edge_records(edges: Sequence[tuple[str, str]], value: bytes | None) -> list[tuple[str, Entry]]:
+    return [("edges", ("-".join(edge).encode(), value, n)) for n, edge in enumerate(edges, 1)]
+
+
+def test_neighbors_triangles_and_components_are_right_while_the_instances_are_killed(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    added = edges(SEED)
+    graph = nx.Graph(added)
+    topics, name = ("edges", "labels", "triangles"), unique("graph")
+    with running("examples.graph.app", bootstrap, name, tmp_path, topics, 2) as run:
+
+        def triangles() -> set[str]:
+            latest = {key: value for key, value, _ in run.read("triangles")}
+            return {(key or b"").decode() for key, value in latest.items() if value is not None}
+
+        def neighbors() -> dict[str, set[str]]:
+            found = defaultdict(set)
+            for row in logstate.read(name, "neighbors", bootstrap=bootstrap).to_arrow().to_pylist():
+                found[row["key"]].add(row["map_key"])
+            return found
+
+        def components() -> set[frozenset[str]]:
+            found = defaultdict(set)
+            for vertex, label in rows(run, "components").items():
+                found[label].add(vertex)
+            return set(map(frozenset, found.values()))
+
+        run.send_with_kills(edge_records(added, b"road"), KILLS, SEED)
+        until(lambda: triangles() == triangles_of(graph), lambda: f"{triangles()}")
+        until(lambda: components() == components_of(graph), lambda: f"{components()}")
+
+        graph.remove_edges_from(added[::2])
+        run.send_with_kills(edge_records(added[::2], None), KILLS, SEED)
+        until(lambda: neighbors() == neighbors_of(graph), lambda: f"{neighbors()}")
+        until(lambda: triangles() == triangles_of(graph), lambda: f"{triangles()}")
+        run.stop()
+
+        assert neighbors() == neighbors_of(graph)
+        assert triangles() == triangles_of(graph)
+
+
+# --- top pages ------------------------------------------------------------------------------------
+
+
+def test_each_window_has_its_ten_most_viewed_pages_while_the_instances_are_killed(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    seen = views(1_500, SEED)
+    wanted = most_viewed(seen)
+    last_ms = max(time_ms for _, time_ms in seen) + HOUR_MS
+    closing = [(f"last-{number}", last_ms) for number in range(PARTITIONS * 4)]
+    records = [
+        ("views", (page.encode(), b"visitor", time_ms)) for page, time_ms in (*seen, *closing)
+    ]
+    topics, name = ("views", "top-pages"), unique("top-pages")
+    decode = msgspec.json.Decoder(dict[str, list[tuple[int, str]]]).decode
+    with running("examples.top_pages.app", bootstrap, name, tmp_path, topics, 2) as run:
+
+        def top() -> dict[str, list[tuple[int, str]]]:
+            latest = {key: value for key, value, _ in run.read("top-pages")}
+            return {
+                (key or b"").decode(): decode(value or b"")["pages"]
+                for key, value in latest.items()
+            }
+
+        run.send_with_kills(records, KILLS, SEED)
+        until(lambda: top() == wanted, lambda: f"{top()}")
+        run.stop()
+        assert top() == wanted
+
+
+# --- synopses -------------------------------------------------------------------------------------
+
+
+def test_synopses_are_those_of_all_requests_while_the_instance_is_killed(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    by_site = {site: visitors(500, seed) for seed, site in enumerate(("shop", "docs", "home"))}
+    requests = [
+        (site, visitor)
+        for of_all in zip(*by_site.values(), strict=True)
+        for site, visitor in zip(by_site, of_all, strict=True)
+    ]
+    records = [
+        ("requests", (site.encode(), visitor.encode(), number))
+        for number, (site, visitor) in enumerate(requests, 1)
+    ]
+    topics, name = ("requests", "synopses"), unique("synopses")
+    with running("examples.synopses.app", bootstrap, name, tmp_path, topics) as run:
+
+        def synopses() -> dict[str, Synopsis]:
+            latest = {key: value for key, value, _ in run.read("synopses")}
+            decode = msgspec.json.Decoder(Synopsis).decode
+            return {(key or b"").decode(): decode(value or b"") for key, value in latest.items()}
+
+        run.send_with_kills(records, KILLS, SEED)
+        until(lambda: sum(one.requests for one in synopses().values()) >= len(requests))
+        run.stop()
+
+        assert synopses() == {site: Synopsis.aggregate(seen) for site, seen in by_site.items()}
+        last = defaultdict(list)
+        for row in logstate.read(name, "last", bootstrap=bootstrap).to_arrow().to_pylist():
+            last[row["key"]].append((row["position"], row["value"]))
+        wanted = {site: seen[-20:] for site, seen in by_site.items()}
+        assert {site: [one for _, one in sorted(rows)] for site, rows in last.items()} == wanted
+
+
+# --- Nexmark --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["q4", "q5", "q8"])
+def test_a_query_of_nexmark_has_the_rows_of_sql_although_its_instance_is_killed(
+    query: str, bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    assert run_query(
+        query, list(events(800, SEED)), bootstrap, unique(query), tmp_path, KILLS, SEED
+    )

@@ -124,7 +124,7 @@ def test_an_index_has_the_rows_of_a_scan_after_a_kill_a_move_a_lost_disk_and_a_r
         running(__name__, bootstrap, name, tmp_path, topics, instances=0) as run,
         application(__name__, bootstrap, name, tmp_path / "survivor", serve=True) as survivor,
     ):
-        run.serves = True
+        run.arguments = ["--serve"]
         run.start(0)
         orders = Orders(run, survivor)
         until(lambda: orders.partitions() == [1, 2], lambda: f"{orders.partitions()}")
