@@ -85,14 +85,13 @@ def a_put_over_an_expired_row_leaves_its_entry(patch: Patch) -> None:
 @scenario_bug(IndexedExpiry.of)
 def a_read_renews_a_row_without_the_log(patch: Patch) -> None:
     """A read gives a row a later time, and the changelog keeps the earlier one."""
-    edit(patch, key_value.TaskKeyValueStore, "_bound_renewing_get", "log(key, fields)", "pass")
+    edit(patch, expiring_rows, "renewing_get", "log(key, fields)", "pass", also=key_value)
 
 
 @scenario_bug(Schedules.of)
 def a_read_renews_an_element_without_the_log(patch: Patch) -> None:
     """A read gives an element a later time, and the changelog keeps the earlier one."""
-    old = "writes.add(row_key, fields)"
-    edit(patch, elements, "_bound_renewing_find", old, "pass")
+    edit(patch, expiring_rows, "renewing_get", "log(key, fields)", "pass", also=elements)
 
 
 @scenario_bug(IndexedExpiry.of)
