@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logstate.changelog.expiry import Expiry, WallClockContext
+from logstate.changelog.expiry import ExpiringStore, WallClockContext
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
@@ -22,8 +22,8 @@ from tests.campaigns.simulation.wall_clock_expiry import WallClockExpiry
 @scenario_bug(Schedules.of)
 def rows_that_expired_stay_in_the_log(patch: Patch) -> None:
     """A row that has expired is deleted without a tombstone, and a restore brings it back."""
-    old = "writes.add(key, (key, None, cell.time, rows.expired_headers))"
-    edit(patch, Expiry, "delete", old, "pass")
+    old = "self._writes.add(key, (key, None, now, rows.expired_headers))"
+    edit(patch, ExpiringStore, "delete", old, "pass")
 
 
 @scenario_bug(Schedules.of)
@@ -103,8 +103,7 @@ def a_late_read_shortens_the_life_of_a_row(patch: Patch) -> None:
 @scenario_bug(WallClockExpiry.of)
 def the_wall_clock_of_a_store_is_not_in_the_cut(patch: Patch) -> None:
     """After a restart on a machine whose clock is behind, a row that had expired is found again."""
-    old = "cell = self._context.time_cell(spec.clock_name)"
-    edit(patch, Expiry, "context_of", old, "cell = TimeCell()")
+    edit(patch, ExpiringStore, "context", "self._cell", "TimeCell()")
 
 
 @scenario_bug(WallClockExpiry.of)
