@@ -8,10 +8,9 @@ from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.stores import elements, key_value
 from logstate.task import batch_loop
-from logstate.task.expired_rows import ExpiredRows
 from logstate.task.task_progress import TaskProgress
 from tests.campaigns.simulation.expired_by_wall_clock import ExpiredByWallClock
-from tests.campaigns.simulation.expired_rows import ExpiredRows as ExpiredRowsSchedules
+from tests.campaigns.simulation.expired_rows import ExpiredRows
 from tests.campaigns.simulation.expiry import Expiry as Schedules
 from tests.campaigns.simulation.expiry import IndexedExpiry
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
@@ -113,24 +112,24 @@ def an_idle_task_keeps_rows_that_expire_by_the_wall_clock(patch: Patch) -> None:
     edit(patch, TaskProgress, "punctuate", old, "False")
 
 
-@scenario_bug(ExpiredRowsSchedules.of)
+@scenario_bug(ExpiredRows.of)
 def a_row_that_was_emitted_stays_in_the_log(patch: Patch) -> None:
     """A row is emitted when it expires, a restore brings it back, and it is emitted again."""
     old = "log(key, (key, None, now, rows.expired_headers))"
     edit(patch, expiring_rows, "bound_take", old, "pass", also=key_value)
 
 
-@scenario_bug(ExpiredRowsSchedules.of)
+@scenario_bug(ExpiredRows.of)
 def an_element_that_was_emitted_is_in_the_log(patch: Patch) -> None:
     """An element of a map or a set is emitted, a restore brings it back: it is emitted again."""
     old = "log(key, (key, None, now, rows.expired_headers))"
     edit(patch, expiring_rows, "bound_take", old, "pass", also=elements)
 
 
-@scenario_bug(ExpiredRowsSchedules.of)
+@scenario_bug(ExpiredRows.of)
 def a_row_is_emitted_after_the_record_that_is_too_late_for_it(patch: Patch) -> None:
     """A row is emitted after the record that lets it expire, which may have written its key."""
-    edit(patch, ExpiredRows, "add", '"expiry"', '"stream_time"')
+    edit(patch, TaskProgress, "_schedule_look", '"expiry"', '"stream_time"')
 
 
 @scenario_bug(ExpiredByWallClock.of)
