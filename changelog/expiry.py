@@ -54,6 +54,62 @@ class WallClockContext:
     timestamp = stream_time
 
 
+class ExpiringStore:
+    """A store with a TTL: its rows, and the clock by which they expire."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: ExpiringRows, writes: ChangelogWrites, task: TaskContext
+    ) -> None:
+        assert spec.ttl_ms is not None
+        self._ttl_ms, self._is_by_wall_clock = spec.ttl_ms, spec.ttl_by == "wall_clock"
+        self._rows, self._writes, self._task = rows, writes, task
+        self._cell = task.time_cell(spec.clock_name)
+
+    def context(self) -> TaskContext:
+        """Return the task as the store sees it."""
+        if not self._is_by_wall_clock:
+            return self._task
+        return cast(TaskContext, WallClockContext(self._task, self._cell, self._rows))
+
+    @property
+    def _is_looked_at(self) -> bool:
+        """Whether an operator takes its rows by the wall clock: the looks set its clock."""
+        return self._is_by_wall_clock and self._rows.are_taken
+
+    def has_rows_for_commit(self, stream_time: int) -> bool:
+        """Whether rows wait for a commit to delete them."""
+        return not self._rows.are_taken and self._is_due(stream_time)
+
+    def is_look_due(self) -> bool:
+        """Whether a look by the wall clock may find rows."""
+        if not self._is_looked_at:
+            return False
+        self._rows.flush_mirrors()
+        return self._is_due(-1)
+
+    def delete(self, stream_time: int) -> bool:
+        """Delete rows that have expired, a limited number; True where there may be more of them."""
+        if self._is_looked_at:
+            return False
+        rows, now = self._rows, self._now(stream_time)
+        self._cell.time = now
+        if rows.are_taken:
+            return False
+        keys, has_more = rows.expired_keys(now, self._ttl_ms)
+        rows.remove(keys)
+        for key in keys:
+            self._writes.add(key, (key, None, now, rows.expired_headers))
+        return has_more
+
+    def _is_due(self, stream_time: int) -> bool:
+        return self._rows.is_due(self._now(stream_time), self._ttl_ms)
+
+    def _now(self, stream_time: int) -> int:
+        """The current time of its clock, which never goes back."""
+        now = self._task.wall_clock_ms() if self._is_by_wall_clock else stream_time
+        return max(self._cell.time, now)
+
+
 class Expiry:
     """The stores with a TTL.
 
@@ -72,7 +128,7 @@ class Expiry:
         self._meta = meta
         self._row_clocks = row_clocks
         self._writes = writes
-        self._opened: list[tuple[StoreSpec, ExpiringRows]] = []
+        self._opened: dict[str, ExpiringStore] = {}
         #: wall clock of the last search of an idle task; None: no store expires by it
         self._searched_ms: int | None = None
 
@@ -88,41 +144,28 @@ class Expiry:
         rows = make(prefix, backend, index, clock, is_cached=is_cached)
         if isinstance(rows, IndexedExpiringRows):
             rows.keep(Rows(secondary_prefix(prefix), backend, is_cached=False))
-        self._context.time_cell(spec.clock_name)
         if spec.ttl_by == "wall_clock":
             rows.expired_headers = EXPIRED_BY_WALL_CLOCK
             self._searched_ms = 0
-        self._opened.append((spec, rows))
+        writes = self._writes[spec.name]
+        self._opened[spec.name] = ExpiringStore(spec, rows, writes, self._context)
         return rows
 
     def context_of(self, spec: StoreSpec) -> TaskContext:
         """Return the task as a store sees it."""
-        if spec.ttl_by == "stream_time":
-            return self._context
-        cell = self._context.time_cell(spec.clock_name)
-        rows = next(rows for opened, rows in self._opened if opened is spec)
-        return cast(TaskContext, WallClockContext(self._context, cell, rows))
+        opened = self._opened.get(spec.name)
+        return self._context if opened is None else opened.context()
 
     def is_due(self, stream_time: int) -> bool:
         """Whether rows wait for a commit to delete them: a task that starts makes one then.
 
         Rows that an operator takes do not: a commit would leave them, too.
         """
-        return any(
-            rows.is_due(self._time_of(spec, stream_time), ttl_ms)
-            for spec, rows in self._opened
-            if (ttl_ms := spec.ttl_ms) is not None and not rows.are_taken
-        )
+        return any(store.has_rows_for_commit(stream_time) for store in self._opened.values())
 
     def is_look_due(self) -> bool:
         """Whether a look by the wall clock may find rows, for the operator that takes them."""
-        for spec, rows in self._opened:
-            assert spec.ttl_ms is not None
-            if rows.are_taken and spec.ttl_by == "wall_clock":
-                rows.flush_mirrors()
-                if rows.is_due(self._time_of(spec, -1), spec.ttl_ms):
-                    return True
-        return False
+        return any(store.is_look_due() for store in self._opened.values())
 
     def is_due_while_idle(self, stream_time: int, now_ms: int) -> bool:
         """Whether the wall clock lets rows wait to be deleted; looks about once a second."""
@@ -131,29 +174,10 @@ class Expiry:
         self._searched_ms = now_ms
         return self.is_due(stream_time)
 
-    def _time_of(self, spec: StoreSpec, stream_time: int) -> int:
-        """The current time of a store's clock, which never goes back."""
-        by_wall_clock = spec.ttl_by == "wall_clock"
-        now = self._context.wall_clock_ms() if by_wall_clock else stream_time
-        return max(self._context.time_cell(spec.clock_name).time, now)
-
     def delete(self, stream_time: int) -> bool:
         """Delete rows that have expired, a limited number; True where there may be more of them.
 
         Called before the freeze of a commit, whose clocks say at which time.
         """
-        has_more = False
-        for spec, rows in self._opened:
-            assert spec.ttl_ms is not None
-            cell, writes = self._context.time_cell(spec.clock_name), self._writes[spec.name]
-            if rows.are_taken and spec.ttl_by == "wall_clock":
-                continue  # the looks of the operator are its clock
-            cell.time = self._time_of(spec, stream_time)
-            if rows.are_taken:
-                continue
-            keys, is_limited = rows.expired_keys(cell.time, spec.ttl_ms)
-            rows.remove(keys)
-            for key in keys:
-                writes.add(key, (key, None, cell.time, rows.expired_headers))
-            has_more = has_more or is_limited
-        return has_more
+        has_more = [store.delete(stream_time) for store in self._opened.values()]
+        return any(has_more)

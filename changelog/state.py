@@ -104,11 +104,11 @@ class TaskState:
         is_memory = spec.in_memory or self._persistent is self._memory
         backend = self._memory if is_memory else self._persistent
         make = indexed_rows if spec.indexes and spec.ttl_ms is None else self.expiry.rows_of
-        rows = make(spec, prefix, backend, is_cached=not is_memory)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
+        self._writes[spec.name] = writes
+        rows = make(spec, prefix, backend, is_cached=not is_memory)
         self._rows[spec.name] = rows
         (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
-        self._writes[spec.name] = writes
         if spec.is_logged:
             self.needed.open(spec, in_memory=is_memory)
         if not is_memory and spec.name in self.meta.positions:

@@ -34,7 +34,7 @@ from logstate.changelog.backend.backend import StoreBackend
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import LoggedFields
-from logstate.contracts.processing import TakeExpired, TimeCell
+from logstate.contracts.processing import TakeExpired, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 
@@ -433,6 +433,25 @@ def bound_take(
         return taken
 
     return take
+
+
+def renewing_get(
+    get_row: Callable[[bytes], bytes | None],
+    rows: ExpiringRows,
+    log: Callable[[bytes, LoggedFields], None],
+    context: TaskContext,
+) -> Callable[[bytes], bytes | None]:
+    """Return the read that is a write of the row that it finds, at the time of the record."""
+
+    def get_and_renew(key: bytes) -> bytes | None:
+        row = get_row(key)
+        if row is not None:
+            fields = rows.renewed(key, row, context.timestamp)
+            if fields is not None:
+                log(key, fields)
+        return row
+
+    return get_and_renew
 
 
 def live_rows(spec: StoreSpec, rows: ReadableRows, clock: StreamTime) -> ReadableRows:

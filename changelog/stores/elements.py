@@ -24,6 +24,7 @@ from logstate.changelog.rows.expiring_rows import (
     bound_take,
     live_rows,
     pack_time,
+    renewing_get,
     restore_rows,
 )
 from logstate.changelog.rows.row_codec import (
@@ -180,7 +181,7 @@ class TaskElementStore(RowCache, ElementReads[K, E, V]):
         if isinstance(rows, ExpiringRows) and spec.renews_on_read:
             #: the reads of a query, which renew nothing
             self.queried = self.reads(spec, codec, rows, context)
-            self._find = _bound_renewing_find(self._reads.get, rows, writes, context)
+            self._find = renewing_get(self._reads.get, rows, writes.add, context)
         rows.mirror(self)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
@@ -314,25 +315,6 @@ def _bound_write(
         return True
 
     return write_live
-
-
-def _bound_renewing_find(
-    find: Callable[[bytes], bytes | None],
-    rows: ExpiringRows,
-    writes: ChangelogWrites,
-    context: TaskContext,
-) -> Callable[[bytes], bytes | None]:
-    """Return the read of an element that writes what it finds, at the time of the record."""
-
-    def find_and_renew(row_key: bytes) -> bytes | None:
-        row = find(row_key)
-        if row is not None:
-            fields = rows.renewed(row_key, row, context.timestamp)
-            if fields is not None:
-                writes.add(row_key, fields)
-        return row
-
-    return find_and_renew
 
 
 def reader_of(reads: type[ElementReads[Any, Any, Any]]) -> ReaderClass:

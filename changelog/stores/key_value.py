@@ -17,6 +17,7 @@ from logstate.changelog.rows.expiring_rows import (
     ExpiringRows,
     bound_take,
     live_rows,
+    renewing_get,
     restore_rows,
 )
 from logstate.changelog.rows.indexed_rows import IndexedRows, IndexReads, IndexWrites
@@ -145,11 +146,13 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         self.name = spec.name
         self._ttl_ms, self._ttl_by = spec.ttl_ms, spec.ttl_by
         self._rows, self._writes, self._context = rows, writes, context
-        self._renews = rows if isinstance(rows, ExpiringRows) and spec.renews_on_read else None
-        if self._renews is not None:
+        #: the row of a key that was asked for, or None
+        self._find: Callable[[bytes], bytes | None] = self._reads.get
+        if isinstance(rows, ExpiringRows) and spec.renews_on_read:
             #: the reads of a query, which renew nothing
             self.queried: KeyValueReads[K, V] = KeyValueReads(codec, self._reads, self._indexes)
-            self.get = self._bound_renewing_get(self._renews)
+            self._find = renewing_get(self._reads.get, rows, writes.add, context)
+            self.get = _bound_get(codec, self._find)
         self.put = self._bound_put(rows, writes, context)
         #: what keeps the indexes, where there are any
         self.index_writes: IndexWrites | None = None
@@ -169,31 +172,8 @@ class TaskKeyValueStore(KeyValueReads[K, V]):
         put = self._bound_put(
             self._rows, self._writes, self._context, is_allowed, partial(refuse, "put")
         )
-        refuse_get = partial(refuse, "get")
-        if self._renews is not None:
-            get = self._bound_renewing_get(self._renews, is_allowed, refuse_get)
-        else:
-            get = _bound_get(self.codec, self._reads.get, is_allowed, refuse_get)
+        get = _bound_get(self.codec, self._find, is_allowed, partial(refuse, "get"))
         return {"get": get, "put": put}
-
-    def _bound_renewing_get(
-        self,
-        rows: ExpiringRows,
-        is_allowed: Callable[[], bool] | None = None,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> Callable[[K], V | None]:
-        """Return the get that is a write of the row that it finds, at the time of the record."""
-        reads, context, log = self._reads, self._context, self._writes.add
-
-        def get_row(key: bytes) -> bytes | None:
-            row = reads.get(key)
-            if row is not None:
-                fields = rows.renewed(key, row, context.timestamp)
-                if fields is not None:
-                    log(key, fields)
-            return row
-
-        return _bound_get(self.codec, get_row, is_allowed, refuse)
 
     def put_if_absent(self, key: K, value: V) -> V | None:
         """Put unless there is a row; returns the row that was there."""

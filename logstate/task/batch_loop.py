@@ -166,7 +166,7 @@ def after_looks(
     task: TaskProgress, guarded: GuardCallback, sources: Mapping[str, CompiledSource]
 ) -> dict[str, CompiledSource]:
     """Return sources that look for rows that have expired by the wall clock before each record."""
-    task.expired_by_wall_clock.guard_look(guarded)
+    task.look_by_wall_clock.guard(guarded)
     return {t: replace(s, process=_after_look(task, s.process)) for t, s in sources.items()}
 
 
@@ -175,7 +175,7 @@ def _after_look(task: TaskProgress, process: StreamProcess) -> StreamProcess:
 
     Raises RetryLater if the look must be retried: the record follows it.
     """
-    is_due = task.expired_by_wall_clock.is_due
+    is_due = task.look_by_wall_clock.is_due
 
     def look_and_process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if is_due(task.wall_clock_ms()):

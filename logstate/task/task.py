@@ -137,7 +137,7 @@ class Task(TaskInput):
         if self.guard.guards_processing:
             guarded = self.guard.guarded
             sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
-        if self.expired_by_wall_clock.streams:
+        if self.look_by_wall_clock.is_started:
             sources = after_looks(self, self.guard.guarded_callback, sources)
         self._sources = sources
 
@@ -388,8 +388,7 @@ class Task(TaskInput):
         self._sources = {}
         self.misuse = None
         self.punctuations = Punctuations()
-        self.expired_rows.clear()
-        self.expired_by_wall_clock.clear()
+        self.forget_expired_rows()
         self.idle_ticks.clear()
         self.open_operators.clear()
 

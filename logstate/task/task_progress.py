@@ -39,7 +39,7 @@ from logstate.contracts.stores import StoreSpec, TtlClock
 from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
-from logstate.task.expired_rows import LOOK_BY_WALL_CLOCK, ExpiredByWallClock, ExpiredRows
+from logstate.task.expired_rows import LOOK_BY_WALL_CLOCK, ExpiredRows, LookByWallClock
 from logstate.task.idle_ticks import IdleTicks
 from logstate.task.open_operators import OpenOperators
 from logstate.task.punctuation import Punctuation, PunctuationKind, Punctuations
@@ -128,8 +128,11 @@ class TaskProgress:
         self.sends = True
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
-        self.expired_rows = ExpiredRows()
-        self.expired_by_wall_clock = ExpiredByWallClock()
+        self.look_by_wall_clock = LookByWallClock()
+        self.expired_rows: dict[TtlClock, ExpiredRows] = {
+            "stream_time": ExpiredRows(self._schedule_look),
+            "wall_clock": ExpiredRows(self.look_by_wall_clock.start),
+        }
         self.idle_ticks = IdleTicks()
         self.open_operators = OpenOperators()
         #: monotonic time before which nothing is processed, because a record waits for its retry
@@ -204,15 +207,21 @@ class TaskProgress:
     def when_rows_expire(
         self, clock: TtlClock, stream: str, take: TakeExpired, emit: EmitExpired
     ) -> None:
-        if clock == "wall_clock":
-            self.expired_by_wall_clock.streams[stream] = take, emit
-        else:
-            self.expired_rows.add(cast("TaskContext", self), stream, take, emit)
+        self.expired_rows[clock].add(stream, take, emit)
+
+    def _schedule_look(self, look: Callable[[int], None]) -> None:
+        cast("TaskContext", self).schedule(1, "expiry", look, name="expired-rows")
+
+    def forget_expired_rows(self) -> None:
+        """Forget the streams of rows that expire: the operators are made again."""
+        for rows in self.expired_rows.values():
+            rows.clear()
+        self.look_by_wall_clock.clear()
 
     def due_by_wall_clock(self) -> list[str]:
         """Return the names of what the wall clock has due, in the order of the calls."""
-        now, looks = self.wall_clock_ms(), self.expired_by_wall_clock
-        has_rows = looks.is_due(now) and self.state.expiry.is_look_due()
+        now, look = self.wall_clock_ms(), self.look_by_wall_clock
+        has_rows = look.is_due(now) and self.state.expiry.is_look_due()
         return [LOOK_BY_WALL_CLOCK] * has_rows + self.punctuations.due("wall_clock", now)
 
     def when_idle(self, name: str, operator: IdleOperator) -> None:
@@ -233,11 +242,13 @@ class TaskProgress:
         """Emit the rows that have expired by a clock; return the number of calls."""
         if kind == "timers":
             return self.punctuations.fire("expiry", now)
-        looks = self.expired_by_wall_clock
+        look, expired = self.look_by_wall_clock, self.expired_rows["wall_clock"]
         is_asked = kind == "wall_clock" and only in (None, LOOK_BY_WALL_CLOCK)
-        if not is_asked or not looks.is_due(now):
+        if not is_asked or not look.is_due(now):
             return 0
-        return looks.call(now)
+        expired.has_found = False
+        look.call(now)
+        return expired.has_found
 
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
         """Run due punctuations of one kind, or the one of that name; return how many ran.

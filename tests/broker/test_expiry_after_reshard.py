@@ -10,10 +10,10 @@ from logstate.app.application import Application
 from logstate.contracts.clients import NewTopic
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.kafka.partition_counts import murmur2_partition
 from logstate.topology import Materialized, StreamsBuilder
 from logstate.topology.plan.plan import Topology
+from tests.broker.committed import committed_records
 from tests.broker.test_reshard import USERS, Shop
 from tests.patience import until
 
@@ -48,12 +48,7 @@ class ExpiringShop(Shop):
 
     def run_until(self, expected: Mapping[str, int], changelog: str) -> None:
         """Until all is read and exactly these users have orders, in the store and its changelog."""
-        with Application(
-            self.topology(),
-            application_id=self.name,
-            bootstrap=self.bootstrap,
-            state_dir=self.path / "state",
-        ) as app:
+        with self.application() as app:
             app.wait_until_running()
             wanted = {**expected, "ticks": self.ticks_total}
             until(lambda: self.counts(app) == wanted, lambda: f"{self.counts(app)}, not {wanted}")
@@ -70,14 +65,10 @@ class ExpiringShop(Shop):
 
     def logged(self, changelog: str) -> set[str]:
         """Users whose last record in a changelog is no tombstone."""
-        settings, last = {"bootstrap.servers": self.bootstrap}, dict[str, bool]()
         count = self.admin.describe_topics([changelog])[changelog].partitions
         logs = [TopicPartition(changelog, number) for number in range(count)]
-        for log, bounds in log_bounds(settings, logs).items():
-            for batch in read_partition(
-                settings, log, start=0, end=bounds.stable_end, may_skip=True
-            ):
-                last |= {(one.key() or b"").decode(): one.value() is not None for one in batch}
+        records = committed_records(self.bootstrap, *logs)
+        last = {(one.key() or b"").decode(): one.value() is not None for one in records}
         return {user for user in USERS if last.get(user)}
 
 

@@ -75,14 +75,18 @@ class Shop:
         producer.flush()
         producer.close()
 
-    def run(self, orders: int) -> None:
-        """Until each user has so many orders."""
-        with Application(
+    def application(self, **options: Any) -> Application:
+        return Application(
             self.topology(),
             application_id=self.name,
             bootstrap=self.bootstrap,
             state_dir=self.path / "state",
-        ) as app:
+            **options,
+        )
+
+    def run(self, orders: int) -> None:
+        """Until each user has so many orders."""
+        with self.application() as app:
             until(lambda: self.totals(app) == {"tea": orders * len(USERS)})
             assert {user: row.value for user, row in app.store("per-user").all()} == dict.fromkeys(
                 USERS, orders
@@ -164,12 +168,7 @@ def test_what_would_be_lost_or_misplaced_is_refused_and_nothing_changes(shop: Sh
 
 def test_a_move_is_refused_beside_a_live_member_and_changes_nothing(shop: Shop) -> None:
     before = own_topics(shop)
-    with Application(
-        shop.topology(),
-        application_id=shop.name,
-        bootstrap=shop.bootstrap,
-        state_dir=shop.path / "state",
-    ) as app:
+    with shop.application() as app:
         until(lambda: shop.totals(app) != {})
         with pytest.raises(MembersLiveError, match=f"group '{shop.name}' has members"):
             shop.move()
@@ -193,13 +192,7 @@ class WindowedShop(Shop):
 
     def run_until(self, newest: int, **options: Any) -> set[tuple[int, int]]:
         """Until each user's newest window has so many; every (start, count) that there is."""
-        with Application(
-            self.topology(),
-            application_id=self.name,
-            bootstrap=self.bootstrap,
-            state_dir=self.path / "state",
-            **options,
-        ) as app:
+        with self.application(**options) as app:
             until(lambda: [n for start, n in self.windows(app) if start] == [newest] * len(USERS))
             return set(self.windows(app))
 
@@ -280,12 +273,7 @@ class RegroupedShop(Shop):
 
     def run(self, orders: int, *, finds_each: bool = True) -> None:
         expected = dict.fromkeys(self.times_ms, orders * len(USERS))
-        with Application(
-            self.topology(),
-            application_id=self.name,
-            bootstrap=self.bootstrap,
-            state_dir=self.path / "state",
-        ) as app:
+        with self.application() as app:
             until(lambda: self.totals(app) == expected)
             if finds_each:
                 keys = [Windowed("all", start, start + 1_000) for start in expected]

@@ -12,15 +12,13 @@ Bytewax write every update.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from logstate.kafka.extension import VARIABLE
 from tests.performance.jvm_peer import MAIN_CLASS, class_path
 from tests.performance.python_peer import interpreter, program
 from tests.performance.settings import Run, Settings
-from tests.performance.workload import OURS
+from tests.performance.workload import OURS, Variant
 
 _MIB = 1 << 20
 
@@ -29,14 +27,11 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
     """How to start one run of a peer, or of logstate."""
     if run.peer == "kafka-streams":
         return _kafka_streams(settings, run, state)
-    python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
-    python += ["--linger-ms", str(settings.linger_ms)]
-    if settings.workers > 1 and run.peer != "one-worker":
-        python += ["--workers", str(settings.workers)]
-    if settings.cache_mib is not None:
-        python += ["--cache-mib", str(settings.cache_mib)]
-    if run.peer not in OURS:
+    variant = OURS.get(run.peer)
+    if variant is None:
         python = [str(interpreter(run.peer)), str(program(run.peer))]
+    else:
+        python = _logstate(settings, run, variant)
     words = [
         *("--workload", settings.workload.program),
         *("--bootstrap", settings.bootstrap),
@@ -51,14 +46,14 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
         words += ["--table", run.table]
     if settings.workload.is_exactly_once:
         words.append("--eos")
-    if settings.workload.is_latency and run.peer not in OURS:
+    if settings.workload.is_latency and variant is None:
         words.append("--low-latency")
     return [*python, *words]
 
 
 def environment(run: Run) -> dict[str, str]:
     """Variables of the process of a run."""
-    return {VARIABLE: "0"} if run.peer == "without-extension" else {}
+    return {} if OURS.get(run.peer, Variant()).has_extension else {VARIABLE: "0"}
 
 
 def feeder_command(settings: Settings, topic: str) -> list[str]:
@@ -73,11 +68,20 @@ def feeder_command(settings: Settings, topic: str) -> list[str]:
 
 def prepare(peer: str) -> None:
     """Fetch and compile what a peer needs, outside every measurement."""
-    prepared: dict[str, Callable[[], Any]] = {
-        "kafka-streams": class_path,
-        **dict.fromkeys(OURS, lambda: None),
-    }
-    prepared.get(peer, lambda: interpreter(peer))()
+    if peer == "kafka-streams":
+        class_path()
+    elif peer not in OURS:
+        interpreter(peer)
+
+
+def _logstate(settings: Settings, run: Run, variant: Variant) -> list[str]:
+    python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
+    python += ["--linger-ms", str(settings.linger_ms)]
+    if settings.workers > 1 and variant.has_workers:
+        python += ["--workers", str(settings.workers)]
+    if settings.cache_mib is not None:
+        python += ["--cache-mib", str(settings.cache_mib)]
+    return python
 
 
 def _kafka_streams(settings: Settings, run: Run, state: Path) -> list[str]:

@@ -40,6 +40,25 @@ _ALL = (
 )
 WORKLOADS: Mapping[str, Workload] = {workload.code: workload for workload in _ALL}
 
+
+@dataclass(frozen=True)
+class Variant:
+    """How logstate's own program is started as a peer of itself."""
+
+    #: as many workers as the other side
+    has_workers: bool = True
+    has_extension: bool = True
+
+
+#: logstate's own program
+OURS: Mapping[str, Variant] = {
+    # Against itself: how far the ratio of two equal programs is from 1 on this machine.
+    "logstate": Variant(),
+    # The same program with one worker: what the others add.
+    "one-worker": Variant(has_workers=False),
+    # The same program without the extension module: what that saves.
+    "without-extension": Variant(has_extension=False),
+}
 #: what each peer can do; the others are not supported by them or were never written
 PEERS: Mapping[str, frozenset[str]] = {
     "kafka-streams": frozenset(WORKLOADS),
@@ -47,19 +66,12 @@ PEERS: Mapping[str, frozenset[str]] = {
     "faust": frozenset({"W1", "W2", "W4", "W6"}),
     "bytewax": frozenset({"W1", "W2"}),
     "raw": frozenset({"W1"}),
-    # Against itself: how far the ratio of two equal programs is from 1 on this machine.
-    "logstate": frozenset(WORKLOADS),
-    # The same program with one worker: what the others add.
-    "one-worker": frozenset(WORKLOADS),
-    # The same program without the extension module: what that saves.
-    "without-extension": frozenset(WORKLOADS),
+    **dict.fromkeys(OURS, frozenset(WORKLOADS)),
 }
-#: logstate's own program
-OURS = frozenset({"logstate", "one-worker", "without-extension"})
 #: peers whose positions are not in Kafka: only their outputs can be observed
 WITHOUT_OFFSETS = frozenset({"bytewax"})
 #: peers that can hold results back until the commit; the rest write every update
-WITH_EMIT = OURS | {"kafka-streams"}
+WITH_EMIT = frozenset({*OURS, "kafka-streams"})
 
 
 def emits(workload: Workload, peer: str | None) -> tuple[Emit, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.record_parts import timestamp_of
@@ -302,12 +302,19 @@ def advance_ms_of(windows: Windows) -> int | None:
 
     A class that is derived from one of these and overrides ``windows_for`` has different windows.
     """
-    has = type(windows).windows_for
-    if isinstance(windows, TumblingWindows) and has is TumblingWindows.windows_for:
+    if are_tumbling(windows):
         return windows.size_ms
+    has = type(windows).windows_for
     if isinstance(windows, HoppingWindows) and has is HoppingWindows.windows_for:
         return windows.advance_ms
     return None
+
+
+def are_tumbling(windows: object) -> TypeGuard[TumblingWindows]:
+    """Whether every timestamp is in one window: a derived class may override ``windows_for``."""
+    if not isinstance(windows, TumblingWindows):
+        return False
+    return type(windows).windows_for is TumblingWindows.windows_for
 
 
 class SlidingWindows(_Spans):

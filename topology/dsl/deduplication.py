@@ -15,7 +15,7 @@ from logstate.topology.declaring.argument_checks import check_options
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import required_serde
-from logstate.topology.declaring.windows import TumblingWindows, advance_ms_of, duration_ms
+from logstate.topology.declaring.windows import TumblingWindows, are_tumbling, duration_ms
 from logstate.topology.dsl.late_streams import add_late_stream
 from logstate.topology.dsl.materialized import (
     Materialized,
@@ -135,7 +135,7 @@ def _distinct(
         _check_without_windows(kept, late)
         spec = key_value_spec(kept, keys, boolean, defaults)
     else:
-        if not isinstance(windows, TumblingWindows) or advance_ms_of(windows) is None:
+        if not are_tumbling(windows):
             raise declaration_error(
                 f"windows= of distinct() must be TumblingWindows, found {windows!r}: a record that"
                 " is in several windows, or in none, would be forwarded for some of them. For a"
@@ -180,7 +180,7 @@ def _throttled(
             f"n of throttle() must be an integer of at least 1, found {n!r}. It is the number of"
             " records of a key that a window forwards."
         )
-    if not isinstance(windows, TumblingWindows) or advance_ms_of(windows) is None:
+    if not are_tumbling(windows):
         raise declaration_error(
             f"windows of throttle() must be TumblingWindows, found {windows!r}: a record that is in"
             " several windows, or in none, could be over the limit in some of them only."

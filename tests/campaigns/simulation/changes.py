@@ -13,8 +13,6 @@ from functools import cache
 from typing import Any
 
 from logstate.contracts.records import Change, Windowed
-from logstate.testing import TopologyTestDriver
-from logstate.testing.simulation.upstream import Input
 from logstate.topology import (
     KTable,
     Materialized,
@@ -25,7 +23,7 @@ from logstate.topology import (
     until_time_limit,
 )
 from tests.campaigns.simulation import flow
-from tests.campaigns.simulation.oracles import Wrong, same
+from tests.campaigns.simulation.oracles import same
 from tests.campaigns.simulation.orders_schedule import OrdersSchedule
 
 _KEPT = timedelta(seconds=1)
@@ -74,35 +72,8 @@ class Changes(OrdersSchedule):
     first_ms = 1
 
     def _judge(self) -> None:
+        undisturbed = self.undisturbed(flow.OUTPUTS)
         for topic in flow.OUTPUTS:
-            rows: dict[str, str] = {}
-            for key, change in self.committed_records(topic):
-                old, new = change.split()
-                if rows.get(key, "None") != old:
-                    raise Wrong(f"{key} changes from {old} to {new}, and was {rows.get(key)}")
-                rows[key] = new
-                self.counters["compared_changes"] += 1
-            found = {key: value for key, value in rows.items() if value != "None"}
-            same(f"what is left of {topic}", found, self._undisturbed()[topic])
-
-    def _undisturbed(self) -> dict[str, dict[str, str]]:
-        """What is left by topic in a run without faults, each partition for itself."""
-        left: dict[str, dict[str, str]] = {topic: {} for topic in flow.OUTPUTS}
-        for partition in range(self.partitions):
-            orders = tuple(one for one in self.inputs if one.partition == partition)
-            for topic, rows in _left(orders).items():
-                left[topic] |= rows
-        return left
-
-
-@cache
-def _left(orders: tuple[Input, ...]) -> dict[str, dict[str, str]]:
-    with TopologyTestDriver(topology(in_memory=True)) as driver:
-        for one in orders:
-            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
-        found: dict[str, dict[str, str]] = {}
-        for topic in flow.OUTPUTS:
-            changes = driver.read(topic, key=str, value=str)
-            rows = {key: change.split()[1] for key, change in changes}
-            found[topic] = {key: value for key, value in rows.items() if value != "None"}
-        return found
+            left = {key: last.split()[1] for key, (*_, last) in undisturbed[topic].items()}
+            wanted = {key: value for key, value in left.items() if value != "None"}
+            same(f"what is left of {topic}", self.rows_of_changes(topic, "None"), wanted)

@@ -7,20 +7,14 @@ were, and although a record or an operator below may write the same key again.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache, partial
-from typing import cast
+from functools import cache
 
-from logstate.contracts.records import Record, TaskId, TopicPartition
+from logstate.contracts.records import Record
 from logstate.task.punctuation import PunctuationKind
 from logstate.task.task import Task
-from logstate.testing.simulation.simulated_application import Simulated, SimulatedApplication
-from logstate.testing.simulation.swarm import Swarm
-from logstate.testing.simulation.traced_task import Segment, TracedStep, TracedTask
-from logstate.testing.simulation.uninterrupted import committed_entries
+from logstate.testing.simulation.traced_task import TracedStep, TracedTask
 from logstate.topology import (
     Processor,
     StreamsBuilder,
@@ -30,9 +24,7 @@ from logstate.topology import (
     set_store,
 )
 from tests.campaigns.simulation import flow
-from tests.campaigns.simulation.oracles import same
-from tests.campaigns.simulation.swarm import draw
-from tests.campaigns.simulation.wall_clock_expiry import WallClockExpiry
+from tests.campaigns.simulation.wall_clock_expiry import Model, WallClockExpiry
 
 #: of each store, in the order of the names of their streams
 _TTL_MS = {"digits": 40, "last": 30, "places": 20}
@@ -98,30 +90,27 @@ class LooksTraced(TracedTask):
         return Task.punctuate(self, kind, only=only)
 
 
-class Model:
-    """What the stores hold and emit, as their documentation says: values with their times."""
+class EmittingModel(Model):
+    """What the stores hold and emit, as their documentation says."""
 
-    def __init__(self) -> None:
-        self.results: list[tuple[str, str]] = []
-        self.emitted: list[tuple[str, str]] = []
-        self._now = -1
-        self._rows: dict[tuple[str, ...], tuple[str, int]] = {}
-
-    def look(self, wall_clock_ms: int) -> None:
-        """Emit what has expired. The clock never goes back."""
-        self._now = max(self._now, wall_clock_ms)
+    def see(self, wall_clock_ms: int) -> None:
+        """Look: emit what has expired."""
+        super().see(wall_clock_ms)
         taken = sorted(
             (time + _TTL_MS[path[0]], path)
             for path, (_, time) in self._rows.items()
-            if time + _TTL_MS[path[0]] <= self._now
+            if time + _TTL_MS[path[0]] <= self.now
         )
-        values = {path: self._rows.pop(path)[0] for _, path in taken}
+        values = {path: str(self._rows.pop(path)[0]) for _, path in taken}
         for _, (store, key, *element) in taken:
             value = values[store, key, *element]
             said = {"last": [value], "digits": element, "places": [*element, value]}[store]
-            self.emitted.append((key, " ".join((store, *said))))
+            self.results["windowed"].append((key, " ".join((store, *said))))
             if store == "last":
                 self._put("", "digits", key, "x")
+
+    def commit(self, wall_clock_ms: int) -> None:
+        """A commit does not move the clock: the looks do."""
 
     def process(self, key: str, value: str) -> None:
         """Keep an order, and note what the processor forwards."""
@@ -132,7 +121,8 @@ class Model:
         paths = sorted(path for path in self._rows if path[:2] == ("places", key))
         places = [(path[2], self._rows[path][0]) for path in paths]
         is_new = self._get("digits", key, digit) is None
-        self.results.append((key, repr([self._get("last", key), third, places, is_new])))
+        found = [self._get("last", key), third, places, is_new]
+        self.results["enriched"].append((key, repr(found)))
         self._put("", "digits", key, digit)
         self._put(value, "places", key, digit)
         self._put(value, "last", key)
@@ -144,59 +134,14 @@ class Model:
         found = [path[0] for path in self._rows]
         return {store: found.count(store) for store in _TTL_MS}
 
-    def _get(self, *path: str) -> str | None:
-        return self._rows.get(path, (None, 0))[0]
-
-    def _put(self, value: str, *path: str) -> None:
-        self._rows[path] = value, self._now
+    def _get(self, store: str, *key: str) -> object:
+        return self._rows.get((store, *key), (None, 0))[0]
 
 
 class ExpiredByWallClock(WallClockExpiry):
-    """A schedule of this flow; exactly-once, because then each row is there once."""
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> ExpiredByWallClock:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="wall_clock", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        super().__init__(swarm)
-        for slot in self.slots:
-            slot.task_class = partial(LooksTraced, self.history)
-
-    def _simulated(self) -> Simulated:
-        return Simulated(topology(in_memory=self.swarm.in_memory), flow.APPLICATION, 2)
-
-    def _judge(self) -> None:
-        commits = self.cluster.group(self.application_id).offsets.history
-        for task_id in self.plan().task_ids():
-            model = self._model(task_id, self.history.committed(task_id, commits))
-            self._compare("enriched", task_id, model.results)
-            self._compare("windowed", task_id, model.emitted)
-            rows = {store: len(rows) for store, rows in self._stored(task_id).items()}
-            same(f"rows of {task_id}", rows, dict(model.live()))
-
-    def _compare(self, topic: str, task_id: TaskId, wanted: Sequence[tuple[str, str]]) -> None:
-        found, by_key = defaultdict(list), defaultdict(list)
-        for key, value in wanted:
-            by_key[key].append(value)
-        place = TopicPartition(topic, task_id.partition)
-        for entry in committed_entries(cast(SimulatedApplication, self), place):
-            assert entry.record is not None
-            key, value = entry.record.key() or b"", entry.record.value() or b""
-            found[key.decode()].append(value.decode())
-            self.counters["compared_results"] += 1
-        same(f"{topic} of {task_id}", dict(found), dict(by_key))
-
-    def _model(self, task_id: TaskId, segments: Sequence[Segment]) -> Model:
-        model = Model()
-        (orders,) = self.plan().input_partitions(task_id)
-        entries = committed_entries(cast(SimulatedApplication, self), orders)
-        records = {entry.offset: entry.record for entry in entries}
-        for step in (step for segment in segments for step in segment.steps):
-            model.look(step.time_ms)
-            if step.partition is not None:
-                record = records[step.offset]
-                assert record is not None
-                model.process((record.key() or b"").decode(), (record.value() or b"").decode())
-        return model
+    make_topology = staticmethod(topology)
+    make_model = EmittingModel
+    task_class = LooksTraced
+    topics = ("enriched", "windowed")

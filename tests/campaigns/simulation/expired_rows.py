@@ -7,15 +7,10 @@ without faults: each once, whenever the commits were.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
 from logstate.contracts.records import Record
-from logstate.testing import TopologyTestDriver
-from logstate.testing.simulation.swarm import Swarm
-from logstate.testing.simulation.upstream import Input
 from logstate.topology import (
     Materialized,
     Processor,
@@ -25,10 +20,9 @@ from logstate.topology import (
     map_store,
     set_store,
 )
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule, by_key
 
 _TTL = timedelta(milliseconds=5)
 #: of counts per key, of the last orders and elements, and of counts of the counts that expired
@@ -74,41 +68,17 @@ def topology(*, in_memory: bool) -> Topology:
     return builder.build()
 
 
-class ExpiredRows(Schedule):
-    """A schedule of this flow; exactly-once, because then each row is there once."""
+class ExpiredRows(OrdersSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> ExpiredRows:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="expired", guarantee="exactly_once"))
-
-    def __init__(self, swarm: Swarm) -> None:
-        # A transaction cannot send time 0, and a row of that time would expire later.
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=48, prices=0)
-        later = [one._replace(timestamp=one.timestamp + 1) for one in orders]
-        super().__init__(swarm, inputs=later)
-        self.judge = self._judge
-
-    def _topology(self) -> Topology:
-        return topology(in_memory=self.swarm.in_memory)
+    variant = "expired"
+    make_topology = staticmethod(topology)
+    orders = 48
+    first_ms = 1  # a row of time 0 would expire later than it should
 
     def _judge(self) -> None:
+        wanted = self.undisturbed(_TOPICS)
         for topic in _TOPICS:
-            wanted, found = defaultdict(list), defaultdict(list)
-            for partition in range(self.partitions):
-                orders = tuple(one for one in self.inputs if one.partition == partition)
-                for key, value in _undisturbed(orders)[topic]:
-                    wanted[key].append(value)
-            for key, value in self.committed_records(topic):
-                found[key].append(value)
-                self.counters["compared_rows"] += 1
-            same(f"rows of {topic} that expired", dict(found), dict(wanted))
-
-
-@cache
-def _undisturbed(orders: tuple[Input, ...]) -> dict[str, list[tuple[str, str]]]:
-    """The rows by topic of a run without faults."""
-    with TopologyTestDriver(topology(in_memory=True)) as driver:
-        for one in orders:
-            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
-        return {topic: driver.read(topic, key=str, value=str) for topic in _TOPICS}
+            found = by_key(self.committed_records(topic))
+            self.counters["compared_rows"] += sum(map(len, found.values()))
+            same(f"rows of {topic} that expired", found, wanted[topic])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from typing import ClassVar, Protocol, Self
 
+from logstate.testing import TopologyTestDriver
 from logstate.testing.simulation.swarm import Swarm
+from logstate.testing.simulation.upstream import Input
 from logstate.topology import Topology
-from tests.campaigns.simulation import dataset
+from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation.oracles import Wrong
 from tests.campaigns.simulation.schedule import Schedule
 from tests.campaigns.simulation.swarm import draw
 
@@ -49,6 +54,48 @@ class OrdersSchedule(Schedule):
 
     def _judge(self) -> None:
         raise NotImplementedError
+
+    def undisturbed(self, topics: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+        """The results by topic and key of a run without faults, each partition for itself."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for partition in range(self.partitions):
+            orders = tuple(one for one in self.inputs if one.partition == partition)
+            records = _undisturbed(type(self).make_topology, orders, tuple(topics))
+            for topic, pairs in records.items():
+                found.setdefault(topic, {}).update(by_key(pairs))
+        return found
+
+    def rows_of_changes(self, topic: str, nothing: str) -> dict[str, str]:
+        """The rows that are left by the committed changes, each "old new".
+
+        Raises Wrong where the old value is not the new one of the change before.
+        """
+        rows: dict[str, str] = {}
+        for key, change in self.committed_records(topic):
+            old, new = change.split()
+            if rows.get(key, nothing) != old:
+                raise Wrong(f"{key} changes from {old} to {new}, and was {rows.get(key)}")
+            rows[key] = new
+            self.counters["compared_changes"] += 1
+        return {key: value for key, value in rows.items() if value != nothing}
+
+
+def by_key(records: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The values of each key, in their order."""
+    found: dict[str, list[str]] = {}
+    for key, value in records:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+@cache
+def _undisturbed(
+    make_topology: _MakeTopology, orders: tuple[Input, ...], topics: tuple[str, ...]
+) -> dict[str, list[tuple[str, str]]]:
+    with TopologyTestDriver(make_topology(in_memory=True)) as driver:
+        for one in orders:
+            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
+        return {topic: driver.read(topic, key=str, value=str) for topic in topics}
 
 
 class PatientSchedule(OrdersSchedule):

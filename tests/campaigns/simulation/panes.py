@@ -12,8 +12,6 @@ from functools import cache
 
 from logstate.contracts.pane import Pane
 from logstate.contracts.records import Windowed
-from logstate.testing import TopologyTestDriver
-from logstate.testing.simulation.upstream import Input
 from logstate.topology import (
     Materialized,
     SessionWindows,
@@ -24,7 +22,7 @@ from logstate.topology import (
 )
 from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import same
-from tests.campaigns.simulation.orders_schedule import OrdersSchedule
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule, by_key
 
 _GRACE = timedelta(milliseconds=4)
 _WINDOWS = TumblingWindows(size=timedelta(milliseconds=8), grace=_GRACE)
@@ -67,27 +65,11 @@ class Panes(OrdersSchedule):
     first_ms = 1
 
     def _judge(self) -> None:
-        wanted: dict[str, dict[str, list[str]]] = {topic: {} for topic in _TOPICS}
-        for partition in range(self.partitions):
-            orders = tuple(one for one in self.inputs if one.partition == partition)
-            for topic, panes in _undisturbed(orders).items():
-                for key, pane in panes:
-                    wanted[topic].setdefault(key, []).append(pane)
+        wanted = self.undisturbed(_TOPICS)
         for topic in _TOPICS:
-            found: dict[str, list[str]] = {}
-            for key, pane in self.committed_records(topic):
-                found.setdefault(key, []).append(pane)
-                self.counters["compared_panes"] += 1
+            found = by_key(self.committed_records(topic))
             for key, panes in found.items():
                 numbers = [int(pane.split()[0]) for pane in panes]
                 same(f"numbers of panes of {key}", numbers, list(range(len(panes))))
+                self.counters["compared_panes"] += len(panes)
             same(f"panes of {topic}", found, wanted[topic])
-
-
-@cache
-def _undisturbed(orders: tuple[Input, ...]) -> dict[str, list[tuple[str, str]]]:
-    """The panes by topic of a run without faults."""
-    with TopologyTestDriver(topology(in_memory=True)) as driver:
-        for one in orders:
-            driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
-        return {topic: driver.read(topic, key=str, value=str) for topic in _TOPICS}

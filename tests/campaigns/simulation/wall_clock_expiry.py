@@ -8,16 +8,15 @@ and indexes computes what each record must have found, and which rows are left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from functools import cache, partial
-from typing import cast
+from typing import ClassVar, cast
 
 from logstate.contracts.records import Record, TaskId, TopicPartition
 from logstate.testing.simulation.simulated_application import Simulated, SimulatedApplication
 from logstate.testing.simulation.swarm import Swarm
-from logstate.testing.simulation.traced_task import History, Segment, TracedTask
+from logstate.testing.simulation.traced_task import History, TracedTask
 from logstate.testing.simulation.uninterrupted import committed_entries, stored_rows
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology import (
@@ -29,10 +28,9 @@ from logstate.topology import (
     map_store,
     set_store,
 )
-from tests.campaigns.simulation import dataset, flow
+from tests.campaigns.simulation import flow
 from tests.campaigns.simulation.oracles import same
-from tests.campaigns.simulation.schedule import Schedule
-from tests.campaigns.simulation.swarm import draw
+from tests.campaigns.simulation.orders_schedule import OrdersSchedule, by_key
 
 _TTL_MS = {"last": 40, "used": 40, "numbers": 80, "values": 40, "places": 20}
 _TTL = {name: timedelta(milliseconds=ttl_ms) for name, ttl_ms in _TTL_MS.items()}
@@ -82,14 +80,20 @@ class Model:
 
     def __init__(self) -> None:
         self.now = -1
+        #: keys and values by topic
+        self.results: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         self._rows: dict[tuple[str, ...], tuple[object, int]] = {}
 
     def see(self, wall_clock_ms: int) -> None:
         """The clock of the stores never goes back."""
         self.now = max(self.now, wall_clock_ms)
 
-    def process(self, key: str, value: str) -> str:
-        """Return what the processor forwards for an order."""
+    def commit(self, wall_clock_ms: int) -> None:
+        """A commit sees the clock, too."""
+        self.see(wall_clock_ms)
+
+    def process(self, key: str, value: str) -> None:
+        """Keep an order, and note what the processor forwards."""
         used = self._get("used", key)
         self._put(used or value, "used", key)
         number = int(cast(int, self._get("numbers", key) or 0)) + 1
@@ -104,7 +108,7 @@ class Model:
         found = [self._get("last", key), used, number, is_new, values, places, third]
         self._put(None if value.endswith("3") else value, "last", key)
         self._put(value, "places", key, value[-1:])
-        return repr(found)
+        self.results["enriched"].append((key, repr(found)))
 
     def live(self) -> Mapping[str, int]:
         """The number of rows of each store that have not expired."""
@@ -124,31 +128,25 @@ class Model:
         self._rows[path] = value, self.now
 
 
-class WallClockExpiry(Schedule):
-    """A schedule of this flow; exactly-once, because then each result is there once."""
+class WallClockExpiry(OrdersSchedule):
+    """A schedule of this flow."""
 
-    @classmethod
-    def of(cls, seed: int) -> WallClockExpiry:
-        """The configuration and the faults of a seed."""
-        return cls(replace(draw(seed), variant="wall_clock", guarantee="exactly_once"))
+    variant = "wall_clock"
+    make_topology = staticmethod(topology)
+    orders = 36
+    topics: ClassVar[tuple[str, ...]] = ("enriched",)
+    make_model: ClassVar[type[Model]] = Model
+    task_class: ClassVar[type[TracedTask]] = TracedTask
 
     def __init__(self, swarm: Swarm) -> None:
-        self.swarm = swarm
-        self.simulated = self._simulated()
-        orders = dataset.inputs(swarm.seed % dataset.COUNT, orders=36, prices=0)
-        super().__init__(swarm, inputs=orders)
+        made = self.make_topology(in_memory=swarm.in_memory)
+        self.simulated = Simulated(made, flow.APPLICATION, 2)
+        super().__init__(swarm)
         offsets = self.cluster.group(self.application_id).offsets
         self.history = History(lambda: len(offsets.history))
         for slot in self.slots:
-            slot.task_class = partial(TracedTask, self.history)
+            slot.task_class = partial(self.task_class, self.history)
         self._jumps = any(fault.kind == "clock_jump" for fault in swarm.faults)
-        self.judge = self._judge
-
-    def _simulated(self) -> Simulated:
-        return Simulated(topology(in_memory=self.swarm.in_memory), flow.APPLICATION, 2)
-
-    def _topology(self) -> Topology:
-        return self.simulated.topology
 
     def plan(self) -> BoundPlan:
         """Bound to the topics of this cluster."""
@@ -166,34 +164,36 @@ class WallClockExpiry(Schedule):
         return stored_rows(cast(SimulatedApplication, self), task_id)
 
     def _judge(self) -> None:
-        commits = self.cluster.group(self.application_id).offsets.history
         for task_id in self.plan().task_ids():
-            wanted, live = self._wanted(task_id, self.history.committed(task_id, commits))
-            found = defaultdict(list)
-            for entry in committed_entries(
-                cast(SimulatedApplication, self), TopicPartition("enriched", task_id.partition)
-            ):
-                assert entry.record is not None
-                key, value = entry.record.key() or b"", entry.record.value() or b""
-                found[key.decode()].append(value.decode())
-                self.counters["compared_results"] += 1
-            same(f"results of {task_id}", dict(found), dict(wanted))
+            model = self._model(task_id)
+            for topic in self.topics:
+                self._compare(topic, task_id, model.results[topic])
             rows = {store: len(rows) for store, rows in self._stored(task_id).items()}
-            same(f"rows of {task_id}", rows, live)
+            same(f"rows of {task_id}", rows, dict(model.live()))
 
-    def _wanted(
-        self, task_id: TaskId, segments: Sequence[Segment]
-    ) -> tuple[Mapping[str, list[str]], Mapping[str, int]]:
-        model, wanted = Model(), defaultdict(list)
-        (orders,) = self.plan().input_partitions(task_id)
-        entries = committed_entries(cast(SimulatedApplication, self), orders)
-        records = {entry.offset: entry.record for entry in entries}
-        for segment in segments:
+    def _compare(self, topic: str, task_id: TaskId, wanted: Iterable[tuple[str, str]]) -> None:
+        found = self._committed(TopicPartition(topic, task_id.partition)).values()
+        self.counters["compared_results"] += len(found)
+        same(f"{topic} of {task_id}", by_key(found), by_key(wanted))
+
+    def _committed(self, partition: TopicPartition) -> dict[int, tuple[str, str]]:
+        """Keys and values of committed records, by their offsets."""
+        found: dict[int, tuple[str, str]] = {}
+        for entry in committed_entries(cast(SimulatedApplication, self), partition):
+            assert entry.record is not None
+            key, value = entry.record.key() or b"", entry.record.value() or b""
+            found[entry.offset] = key.decode(), value.decode()
+        return found
+
+    def _model(self, task_id: TaskId) -> Model:
+        model = self.make_model()
+        (partition,) = self.plan().input_partitions(task_id)
+        orders = self._committed(partition)
+        commits = self.cluster.group(self.application_id).offsets.history
+        for segment in self.history.committed(task_id, commits):
             for step in segment.steps:
-                record = records[step.offset]
-                assert record is not None
                 model.see(step.time_ms)
-                key, value = (record.key() or b"").decode(), (record.value() or b"").decode()
-                wanted[key].append(model.process(key, value))
-            model.see(segment.ended_ms)
-        return wanted, model.live()
+                if step.partition is not None:
+                    model.process(*orders[step.offset])
+            model.commit(segment.ended_ms)
+        return model

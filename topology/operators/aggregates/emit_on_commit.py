@@ -46,7 +46,9 @@ from logstate.contracts.records import FetchedRecord, Headers, Windowed
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.contracts.topic_names import changelog_name
 from logstate.serdes.built_in import equal_as_bytes
+from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import ValueGetter
+from logstate.topology.operators.tables.rows import MaterializedNode, row_getter
 from logstate.topology.operators.tables.to_stream import stream_below
 
 #: (new, old) -> what added to ``old`` gives ``new``
@@ -281,6 +283,29 @@ def as_forwarded(task: TaskContext, store: StoreSpec, getter: ValueGetter) -> Va
         return old if is_immutable else read(write(old)), time_before, None
 
     return getter._replace(forwarded=forwarded)
+
+
+class AggregatedTableNode(MaterializedNode):
+    """A table that an aggregation writes, whose updates may wait for the commit."""
+
+    emit: Emit = "update"
+
+    @property
+    def reads_as_emitted(self) -> bool:
+        """Whether rows are read as they were emitted last, while updates wait."""
+        return self.emit == "commit" and self.sends_old_values
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        rows = self.row_getter(task)
+        return as_forwarded(task, self.store, rows) if self.reads_as_emitted else rows
+
+    def row_getter(self, task: TaskContext) -> ValueGetter:
+        """Reads the rows of the store."""
+        return row_getter(task, self.store)
+
+    def rows_before(self, task: TaskContext) -> BufferedUpdates | None:
+        """Return the updates to note the previous row in; call it after their node is compiled."""
+        return held_updates(task, self.store) if self.reads_as_emitted else None
 
 
 def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:

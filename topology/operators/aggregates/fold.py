@@ -24,18 +24,15 @@ from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Windowed
 from logstate.topology.declaring.declaration_site import function_site
-from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.emit_on_commit import (
-    BufferedUpdates,
+    AggregatedTableNode,
     Difference,
-    as_forwarded,
-    held_updates,
     hold_rows_until_commit,
 )
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.streams.late_records import expired_output
-from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
+from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.to_stream import stream_below
 
 _LOGGER = logging.getLogger(__name__)
@@ -112,12 +109,11 @@ def _count_one_more(aggregate: int, _value: Any) -> int:
 count_one.by_value = _count_one_more  # type: ignore[attr-defined]  # see logstate.topology.declaring.callbacks
 
 
-class FoldNode(MaterializedNode):
+class FoldNode(AggregatedTableNode):
     """``initializer()`` makes an aggregate, ``aggregator(key, value, aggregate)`` folds."""
 
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
-    emit: Emit = "update"
     #: of two aggregates; not None: what is emitted on commit are differences
     difference: Difference | None = None
     #: other groups write the same rows, so updates are buffered in the merge node
@@ -133,20 +129,6 @@ class FoldNode(MaterializedNode):
 
     def retains_records(self) -> bool:
         return self.initializer is no_aggregate
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        rows = self.row_getter(task)
-        waits = self.emit == "commit" and self.sends_old_values
-        return as_forwarded(task, self.store, rows) if waits else rows
-
-    def row_getter(self, task: TaskContext) -> ValueGetter:
-        """Reads the rows of the store."""
-        return row_getter(task, self.store)
-
-    def rows_before(self, task: TaskContext) -> BufferedUpdates | None:
-        """Return the updates to note the previous row in; call it after their node is compiled."""
-        waits = self.emit == "commit" and self.sends_old_values
-        return held_updates(task, self.store) if waits else None
 
     def commit_buffered(self, task: TaskContext, forward: TableProcess) -> TableProcess:
         """Return the target of the results: ``forward``, or a buffer in front of it."""

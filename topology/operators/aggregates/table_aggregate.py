@@ -14,27 +14,24 @@ from typing import Any
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.emit_on_commit import (
+    AggregatedTableNode,
     Difference,
-    as_forwarded,
-    held_updates,
     hold_rows_until_commit,
 )
 from logstate.topology.operators.aggregates.fold import count_one
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
+from logstate.topology.operators.tables.rows import bind_rows
 
 
-class TableAggregateNode(MaterializedNode):
+class TableAggregateNode(AggregatedTableNode):
     """``initializer`` None means reduce."""
 
     initializer: Callable[[], Any] | None
     adder: Callable[[Any, Any, Any], Any]
     subtractor: Callable[[Any, Any, Any], Any]
-    emit: Emit = "update"
     #: of two aggregates; not None: what is emitted on commit are differences
     difference: Difference | None = None
 
@@ -46,13 +43,7 @@ class TableAggregateNode(MaterializedNode):
     def sends_deltas(self) -> bool:
         return self.difference is not None
 
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        rows = row_getter(task, self.store)
-        waits = self.emit == "commit" and self.sends_old_values
-        return as_forwarded(task, self.store, rows) if waits else rows
-
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        updates = None
         if self.emit == "commit":
             forward = hold_rows_until_commit(
                 task,
@@ -61,7 +52,7 @@ class TableAggregateNode(MaterializedNode):
                 sends_old_values=self.sends_old_values,
                 difference=self.difference,
             )
-            updates = held_updates(task, self.store) if self.sends_old_values else None
+        updates = self.rows_before(task)
         read, write = bind_rows(task, self.store)
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
         if initializer is not None:

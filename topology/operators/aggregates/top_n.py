@@ -28,25 +28,19 @@ from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
-from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.emit_on_commit import (
-    as_forwarded,
+    AggregatedTableNode,
     held_updates,
     hold_rows_until_commit,
 )
 from logstate.topology.operators.aggregates.rank_serde import Ranked, group_prefix
 from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import (
-    MaterializedNode,
-    WriteRow,
-    bind_rows,
-    row_getter,
-)
+from logstate.topology.operators.tables.rows import WriteRow, bind_rows
 
 
-class TopNNode(MaterializedNode):
+class TopNNode(AggregatedTableNode):
     """``by(value)`` is the score. ``is_of_table``: the input are changes of a grouped table."""
 
     n: int
@@ -54,18 +48,12 @@ class TopNNode(MaterializedNode):
     #: keys are group and rank, values how often
     rows: StoreSpec
     is_of_table: bool
-    emit: Emit = "update"
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (self.store, self.rows)
 
     def retains_records(self) -> bool:
         return True
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        rows = row_getter(task, self.store)
-        waits = self.emit == "commit" and self.sends_old_values
-        return as_forwarded(task, self.store, rows) if waits else rows
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         read, write = bind_rows(task, self.store)

@@ -35,10 +35,10 @@ from logstate.contracts.record_parts import event_time_of, shown
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.declaring.windows import (
-    TumblingWindows,
     UnlimitedWindows,
     Windows,
     advance_ms_of,
+    are_tumbling,
 )
 from logstate.topology.graph.nodes import Children, Forward, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import (
@@ -133,7 +133,7 @@ class WindowAggregateNode(FoldNode):
         else:
             names |= {"emit_late": emit_late, "missed": Windowed}
             one_window, each_window = map(_emitting_late, (one_window, each_window))
-        if isinstance(windows, TumblingWindows) and advance_ms_of(windows) is not None:
+        if are_tumbling(windows):
             names["size"] = windows.size_ms
             return make_fold(self, task, forward, head=one_window, kind="window", **names)
         names["windows_for"] = _checked_windows_for(windows, self.name)

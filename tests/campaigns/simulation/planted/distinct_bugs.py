@@ -6,7 +6,7 @@ from logstate.topology.operators.aggregates.scan import ScanNode
 from logstate.topology.operators.streams.distinct import DistinctNode
 from tests.campaigns.simulation.distinct_records import DistinctRecords
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
-from tests.campaigns.simulation.planted.edit import edit
+from tests.campaigns.simulation.planted.edit import edit, edit_clock
 
 
 @scenario_bug(DistinctRecords.of)
@@ -20,8 +20,7 @@ def distinct_records_are_remembered_by_the_process(patch: Patch) -> None:
 @scenario_bug(DistinctRecords.of)
 def the_clock_of_distinct_windows_is_remembered_by_the_process(patch: Patch) -> None:
     """After a restart late records of closed windows are forwarded."""
-    old = 'observed = task.time_cell(f"observed:{name}")'
-    edit(patch, DistinctNode, "_compile_windows", old, 'observed = type(task.time_cell("clock"))()')
+    edit_clock(patch, DistinctNode, "_compile_windows", 'task.time_cell(f"observed:{name}")')
 
 
 @scenario_bug(DistinctRecords.of)

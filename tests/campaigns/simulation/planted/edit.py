@@ -32,3 +32,15 @@ def edit(patch: Patch, owner: Any, name: str, old: str, new: str, *, also: Any =
     exec(code, function.__globals__, defined)
     for place in (owner,) if also is None else (owner, also):
         patch(place, name, defined[name])
+
+
+def edit_clock(patch: Patch, owner: Any, name: str, old: str) -> None:
+    """The clock ``old`` is in no cut: it begins with the process, and an abort leaves it."""
+    edit(patch, owner, name, old, 'type(task.time_cell("clock"))()')
+
+
+def edit_once(patch: Patch, owner: Any, name: str, old: str, mark: str) -> None:
+    """The statement ``old`` runs once per ``mark`` and process, also where an abort undid it."""
+    done, statement = f"globals().setdefault({old!r}, set())", old.lstrip()
+    once = f"if {mark} not in {done}: {done}.add({mark}); {statement}"
+    edit(patch, owner, name, old, old.replace(statement, once))

@@ -7,7 +7,7 @@ from logstate.topology.operators.joins import stream_table_grace, stream_table_j
 from logstate.topology.operators.joins.interval_join import IntervalRightNode, IntervalSideNode
 from tests.campaigns.simulation.interval_joins import AsOfJoins, IntervalJoins
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
-from tests.campaigns.simulation.planted.edit import edit
+from tests.campaigns.simulation.planted.edit import edit, edit_once
 
 
 @scenario_bug(IntervalJoins.of)
@@ -22,13 +22,7 @@ def stream_time_of_an_interval_join_begins_with_the_process(patch: Patch) -> Non
 def what_an_interval_join_has_sent_is_remembered_by_the_process(patch: Patch) -> None:
     """A record that an undone attempt has joined is not joined again."""
     old = "forward(waiting.key, waiting.value, waiting.timestamp, waiting.headers)"
-    new = (
-        "done = globals().setdefault('_done', set())\n"
-        "        if waiting[:3] not in done:\n"
-        f"            {old}\n"
-        "        done.add(waiting[:3])"
-    )
-    edit(patch, JoinBuffer, "forward_expired", old, new)
+    edit_once(patch, JoinBuffer, "forward_expired", old, "waiting[:3]")
 
 
 @bug
@@ -51,26 +45,14 @@ def records_of_both_sides_close_intervals(patch: Patch) -> None:
 def late_records_of_a_join_by_time_are_emitted_once_per_process(patch: Patch) -> None:
     """A late record that was emitted by an attempt that an abort undid is not emitted again."""
     old = "emit_late(key, value, timestamp, headers, missed, late_ms)"
-    new = (
-        "sent = globals().setdefault('_sent', set())\n"
-        "                if (key, value, timestamp) not in sent:\n"
-        f"                    {old}\n"
-        "                sent.add((key, value, timestamp))"
-    )
-    edit(patch, IntervalRightNode, "compile", old, new)
+    edit_once(patch, IntervalRightNode, "compile", old, "(key, value, timestamp)")
 
 
 @scenario_bug(AsOfJoins.of)
 def records_of_a_join_by_time_are_kept_once_per_process(patch: Patch) -> None:
     """A record that an undone attempt has kept is not kept again."""
     old = "        put(key, value, timestamp)"
-    new = (
-        "        kept = globals().setdefault('_kept', set())\n"
-        "        if (key, value, timestamp) not in kept:\n"
-        f"    {old}\n"
-        "        kept.add((key, value, timestamp))"
-    )
-    edit(patch, IntervalRightNode, "compile", old, new)
+    edit_once(patch, IntervalRightNode, "compile", old, "(key, value, timestamp)")
 
 
 @bug

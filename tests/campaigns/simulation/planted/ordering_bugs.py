@@ -8,27 +8,20 @@ from logstate.topology.operators.streams.sample import SampleEveryNode
 from logstate.topology.operators.streams.sort_by_time import SortByTimeNode, WaitingRecords
 from tests.campaigns.simulation.ordered_records import OrderedRecords
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
-from tests.campaigns.simulation.planted.edit import edit
+from tests.campaigns.simulation.planted.edit import edit, edit_clock, edit_once
 from tests.campaigns.simulation.rankings import Rankings
 
 
 @scenario_bug(OrderedRecords.of)
 def a_sort_begins_with_the_process(patch: Patch) -> None:
     """After a restart records are sent that are older than those sent before."""
-    new = 'type(task.time_cell("clock"))()'
-    edit(patch, SortByTimeNode, "compile", 'task.time_cell(f"sent:{name}")', new)
+    edit_clock(patch, SortByTimeNode, "compile", 'task.time_cell(f"sent:{name}")')
 
 
 @scenario_bug(OrderedRecords.of)
 def records_that_a_process_has_sorted_are_not_deleted_again(patch: Patch) -> None:
     """A record that an undone attempt has sent stays in the log, and is sent once more."""
-    new = (
-        "gone = globals().setdefault('_gone', set())\n"
-        "            if row_key not in gone:\n"
-        "                put(row_key, None)\n"
-        "            gone.add(row_key)"
-    )
-    edit(patch, WaitingRecords, "forward_until", "put(row_key, None)", new)
+    edit_once(patch, WaitingRecords, "forward_until", "put(row_key, None)", "row_key")
 
 
 @scenario_bug(OrderedRecords.of)
@@ -49,25 +42,13 @@ def the_greatest_values_are_those_of_the_process(patch: Patch) -> None:
 def values_behind_the_greatest_are_deleted_once_per_process(patch: Patch) -> None:
     """A value that an undone attempt has removed stays in the log."""
     old = "self._store.put(row_key, (more, timestamp, None) if more else None)"
-    new = (
-        "gone = globals().setdefault('_gone', set())\n"
-        "            if row_key not in gone:\n"
-        f"                {old}\n"
-        "            gone.add(row_key)"
-    )
-    edit(patch, Ranking, "keep_best", old, new)
+    edit_once(patch, Ranking, "keep_best", old, "row_key")
 
 
 @scenario_bug(OrderedRecords.of)
 def every_nth_record_is_counted_by_the_process(patch: Patch) -> None:
     """After a restart the count begins again, and an abort does not take it back."""
-    edit(
-        patch,
-        SampleEveryNode,
-        "compile",
-        'task.time_cell(f"count:{self.name}")',
-        'type(task.time_cell("clock"))()',
-    )
+    edit_clock(patch, SampleEveryNode, "compile", 'task.time_cell(f"count:{self.name}")')
 
 
 @scenario_bug(Rankings.of)

@@ -6,7 +6,7 @@ from logstate.topology.operators.aggregates.panes import PaneRowSerde, PanesNode
 from tests.campaigns.simulation.idle_panes import IdlePanes
 from tests.campaigns.simulation.panes import Panes
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
-from tests.campaigns.simulation.planted.edit import edit
+from tests.campaigns.simulation.planted.edit import edit, edit_clock, edit_once
 
 
 @scenario_bug(Panes.of)
@@ -19,21 +19,14 @@ def the_number_of_panes_is_not_restored(patch: Patch) -> None:
 @scenario_bug(Panes.of)
 def the_time_of_panes_begins_with_the_process(patch: Patch) -> None:
     """After a restart a late pane is early, and panes on time come later."""
-    old = "observed_cell(task, self.store.name)"
-    edit(patch, PanesNode, "compile", old, 'type(task.time_cell("observed"))()')
+    edit_clock(patch, PanesNode, "compile", "observed_cell(task, self.store.name)")
 
 
 @scenario_bug(IdlePanes.of)
 def panes_on_time_are_sent_once_per_process(patch: Patch) -> None:
     """A pane on time that an undone tick has sent is not sent again."""
     old = 'row = self._emit_due(key, row, "on_time", timestamp, headers)'
-    new = (
-        "done = globals().setdefault('_done', set())\n"
-        "            if key not in done:\n"
-        f"                {old}\n"
-        "            done.add(key)"
-    )
-    edit(patch, _Panes, "_run", old, new)
+    edit_once(patch, _Panes, "_run", old, "key")
 
 
 @bug

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from logstate.changelog.expiry import Expiry, WallClockContext
+from logstate.changelog.expiry import ExpiringStore, WallClockContext
 from logstate.changelog.rows import expiring_rows
 from logstate.changelog.rows.expiring_rows import ExpiringRows
 from logstate.changelog.rows.indexed_rows import IndexedExpiringRows
 from logstate.changelog.stores import elements, key_value
 from logstate.task import batch_loop
-from logstate.task.expired_rows import ExpiredRows
 from logstate.task.task_progress import TaskProgress
 from tests.campaigns.simulation.expired_by_wall_clock import ExpiredByWallClock
-from tests.campaigns.simulation.expired_rows import ExpiredRows as ExpiredRowsSchedules
+from tests.campaigns.simulation.expired_rows import ExpiredRows
 from tests.campaigns.simulation.expiry import Expiry as Schedules
 from tests.campaigns.simulation.expiry import IndexedExpiry
 from tests.campaigns.simulation.planted.bug import Patch, scenario_bug
@@ -22,8 +21,8 @@ from tests.campaigns.simulation.wall_clock_expiry import WallClockExpiry
 @scenario_bug(Schedules.of)
 def rows_that_expired_stay_in_the_log(patch: Patch) -> None:
     """A row that has expired is deleted without a tombstone, and a restore brings it back."""
-    old = "writes.add(key, (key, None, cell.time, rows.expired_headers))"
-    edit(patch, Expiry, "delete", old, "pass")
+    old = "self._writes.add(key, (key, None, now, rows.expired_headers))"
+    edit(patch, ExpiringStore, "delete", old, "pass")
 
 
 @scenario_bug(Schedules.of)
@@ -85,14 +84,13 @@ def a_put_over_an_expired_row_leaves_its_entry(patch: Patch) -> None:
 @scenario_bug(IndexedExpiry.of)
 def a_read_renews_a_row_without_the_log(patch: Patch) -> None:
     """A read gives a row a later time, and the changelog keeps the earlier one."""
-    edit(patch, key_value.TaskKeyValueStore, "_bound_renewing_get", "log(key, fields)", "pass")
+    edit(patch, expiring_rows, "renewing_get", "log(key, fields)", "pass", also=key_value)
 
 
 @scenario_bug(Schedules.of)
 def a_read_renews_an_element_without_the_log(patch: Patch) -> None:
     """A read gives an element a later time, and the changelog keeps the earlier one."""
-    old = "writes.add(row_key, fields)"
-    edit(patch, elements, "_bound_renewing_find", old, "pass")
+    edit(patch, expiring_rows, "renewing_get", "log(key, fields)", "pass", also=elements)
 
 
 @scenario_bug(IndexedExpiry.of)
@@ -104,8 +102,7 @@ def a_late_read_shortens_the_life_of_a_row(patch: Patch) -> None:
 @scenario_bug(WallClockExpiry.of)
 def the_wall_clock_of_a_store_is_not_in_the_cut(patch: Patch) -> None:
     """After a restart on a machine whose clock is behind, a row that had expired is found again."""
-    old = "cell = self._context.time_cell(spec.clock_name)"
-    edit(patch, Expiry, "context_of", old, "cell = TimeCell()")
+    edit(patch, ExpiringStore, "context", "self._cell", "TimeCell()")
 
 
 @scenario_bug(WallClockExpiry.of)
@@ -115,24 +112,24 @@ def an_idle_task_keeps_rows_that_expire_by_the_wall_clock(patch: Patch) -> None:
     edit(patch, TaskProgress, "punctuate", old, "False")
 
 
-@scenario_bug(ExpiredRowsSchedules.of)
+@scenario_bug(ExpiredRows.of)
 def a_row_that_was_emitted_stays_in_the_log(patch: Patch) -> None:
     """A row is emitted when it expires, a restore brings it back, and it is emitted again."""
     old = "log(key, (key, None, now, rows.expired_headers))"
     edit(patch, expiring_rows, "bound_take", old, "pass", also=key_value)
 
 
-@scenario_bug(ExpiredRowsSchedules.of)
+@scenario_bug(ExpiredRows.of)
 def an_element_that_was_emitted_is_in_the_log(patch: Patch) -> None:
     """An element of a map or a set is emitted, a restore brings it back: it is emitted again."""
     old = "log(key, (key, None, now, rows.expired_headers))"
     edit(patch, expiring_rows, "bound_take", old, "pass", also=elements)
 
 
-@scenario_bug(ExpiredRowsSchedules.of)
+@scenario_bug(ExpiredRows.of)
 def a_row_is_emitted_after_the_record_that_is_too_late_for_it(patch: Patch) -> None:
     """A row is emitted after the record that lets it expire, which may have written its key."""
-    edit(patch, ExpiredRows, "add", '"expiry"', '"stream_time"')
+    edit(patch, TaskProgress, "_schedule_look", '"expiry"', '"stream_time"')
 
 
 @scenario_bug(ExpiredByWallClock.of)

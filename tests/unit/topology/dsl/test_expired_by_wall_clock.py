@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import Processor, StreamsBuilder, TopologyTestDriver
+from logstate.contracts.errors import ProcessingError
 from logstate.contracts.records import Record
 from logstate.task.error_handlers import Decision, ErrorHandlers, FailedRecord, retry, skip
 from logstate.topology import (
@@ -192,6 +193,52 @@ def test_a_look_that_fails_is_undone_and_made_again(needs_record: bool) -> None:
         gone = expired(driver)
         assert gone[:2] == [("a", 1, START_MS + TTL_MS), ("b", 2, START_MS + TTL_MS)]
         assert [key for key, _, _ in gone[2:]] == ["c"] * needs_record
+
+
+def rows_of_b_answer(answer: Callable[[], Any], handlers: ErrorHandlers) -> TopologyTestDriver:
+    """A driver with three rows that a look is about to take; ``answer`` is the result of b's."""
+    builder = StreamsBuilder()
+    rows = key_value_store("rows", str, int, ttl=TTL, ttl_by="wall_clock", expired="gone")
+    builder.stream("in", value=int).process(Keep, stores=rows)
+    gone = builder.expired("gone", key=str, value=int)
+    gone.map_values(lambda value: answer() if value == 2 else value, value=int).to("expired")
+    driver = driver_of(builder.build(), error_handlers=handlers)
+    driver.pipe_all("in", [("a", 1, 0), ("b", 2, 0), ("c", 3, 0)])
+    driver.advance_wall_clock(TTL_MS - 1)
+    return driver
+
+
+@pytest.mark.parametrize(("on_skip", "sent", "left"), [("rollback", "", "abc"), ("keep", "ac", "")])
+def test_a_result_that_is_refused_undoes_its_look_unless_the_rest_is_kept(
+    on_skip: Any, sent: str, left: str
+) -> None:
+    results: list[Any] = ["no integer"]
+    handlers = ErrorHandlers(production=skip, on_skip=on_skip)
+    with rows_of_b_answer(lambda: results[-1], handlers) as driver:
+        driver.advance_wall_clock(1)
+        assert [key for key, _, _ in expired(driver)] == list(sent)
+        assert [key for key, _ in driver.store("rows").all()] == list(left)
+        results.append(2)
+        driver.advance_wall_clock(1)  # the next look
+        assert [key for key, _, _ in expired(driver)] == list(left)
+        assert not list(driver.store("rows").all())
+
+
+def test_a_function_that_fails_stops_the_task_and_the_look_comes_again_after_a_restart() -> None:
+    failures = [RuntimeError("not now")]
+
+    def answer() -> int:
+        if failures:
+            raise failures[0]
+        return 2
+
+    with rows_of_b_answer(answer, ErrorHandlers()) as driver:
+        with pytest.raises(ProcessingError, match="'expired-rows-by-wall-clock'"):
+            driver.advance_wall_clock(1)
+        failures.clear()
+        driver.crash(loses_disk=True)
+        driver.advance_wall_clock(1)
+        assert [key for key, _, _ in expired(driver)] == ["a", "b", "c"]
 
 
 STEPS = st.lists(
