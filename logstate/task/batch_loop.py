@@ -45,8 +45,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     partition, records = queue.partition, queue.records
     take, decode_key, decode_value = _next_and_decoders(source, records.popleft)
     has_extractor, process = source.timestamp_extractor is not None, source.process
-    punctuations = task.punctuations
-    has_timers = punctuations.are_before_records
+    punctuations, has_timers = task.punctuations, task.punctuations.are_before_records
     partition_time, stream_time = task.partition_times.get(partition, -1), task.stream_time
     head, queue.head = queue.head, None
     is_bounded = before != _NEVER  # comparing an integer with infinity is slow

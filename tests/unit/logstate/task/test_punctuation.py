@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from logstate.contracts.records import Record
 from logstate.task.punctuation import Punctuation, Punctuations
+from logstate.topology import KeyTimers, Processor, StreamsBuilder, timer_store
+from tests.unit.logstate.task.task_bench import TaskBench
 
 
 def test_a_stream_time_schedule_is_due_with_the_first_record_and_then_on_its_grid() -> None:
@@ -336,3 +339,31 @@ def test_event_time_that_jumps_back_leaves_schedules_by_stream_time_alone() -> N
     for time in (YEAR_2050, YEAR_2024):
         punctuations.fire("stream_time", time)
     assert calls == [YEAR_2050]
+
+
+class MakesTimers(Processor[str, str, str, str]):
+    """Makes its timers at the first record, and sets one for each record, 5 ms later."""
+
+    timers: KeyTimers[str] | None = None
+
+    def process(self, record: Record[str, str]) -> None:
+        if self.timers is None:
+            self.timers = KeyTimers(self.context, "timers", self.run)
+        self.timers.set(record.key, record.timestamp + 5)
+        self.context.forward(record)
+
+    def run(self, key: str, at_ms: int) -> None:
+        self.context.forward(Record(key, f"{key} at {at_ms}", at_ms))
+
+
+def test_timers_that_a_record_makes_run_before_the_next_records_of_the_batch() -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stream.process(MakesTimers, stores=timer_store("timers", str), key=str, value=str).to("out")
+
+    bench = TaskBench(declare)
+    bench.task.state.restored()
+    bench.add("in", ("a", "first", 10), ("b", "second", 11), ("c", "third", 15), ("d", "last", 16))
+    while bench.task.process(1_000):
+        pass
+    assert bench.take() == ["first", "second", "a at 15", "third", "b at 16", "last"]
