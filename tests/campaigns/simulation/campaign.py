@@ -91,6 +91,8 @@ def run_seeds(
 ) -> Iterable[Outcome]:
     """One after the other, with one reference; ``make`` makes the schedule of a seed."""
     reference = Reference()
+    # The tests freeze all that they import: unfrozen, it would be searched at each collection.
+    frozen_before = gc.get_freeze_count() > 0
     # Next to nothing of a schedule is left in cycles, and what is kept never becomes garbage in
     # them: looking for it all the time costs more than the run.
     gc.collect()
@@ -104,7 +106,8 @@ def run_seeds(
                 gc.collect()
                 gc.freeze()
     finally:
-        gc.unfreeze()
+        if not frozen_before:
+            gc.unfreeze()
         gc.enable()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import Counter
 
@@ -184,6 +185,13 @@ def test_state_that_moves_by_attempts_that_die_is_that_of_an_application_that_ne
         assert totals[f"compared_{what}"] >= 100, what
     for what in ("moves_killed", "moves_refused", "moves_failed", "starts_refused"):
         assert totals[what] > 0, what
+
+
+def test_a_campaign_leaves_frozen_what_the_tests_froze() -> None:
+    assert gc.get_freeze_count() > 10_000, "of tests/conftest.py"
+    assert [outcome.failure for outcome in run_seeds(range(1))] == [None]
+    assert gc.get_freeze_count() > 10_000
+    assert gc.isenabled()
 
 
 def test_a_slot_has_one_holder_and_open_rows_stay_whatever_is_deleted() -> None:
