@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -41,10 +41,9 @@ class ExampleRun:
         self._partition_count = partitions
         self.bootstrap, self.name, self._module, self._path = bootstrap, name, module, path
         self._cluster = KafkaCluster(bootstrap)
-        self._producer = self._cluster.plain_producer()
+        self._producer, self._admin = self._cluster.plain_producer(), self._cluster.admin()
         self._instances: dict[int, subprocess.Popen[bytes]] = {}
-        with closing(self._cluster.admin()) as admin:
-            admin.create_topics([NewTopic(f"{name}-{one}", partitions, 1, {}) for one in topics])
+        self._admin.create_topics([NewTopic(f"{name}-{one}", partitions, 1, {}) for one in topics])
 
     # ------------------------------------------------------------------ instances
 
@@ -71,6 +70,7 @@ class ExampleRun:
         for number in list(self._instances):
             self.kill(number)
         self._producer.close()
+        self._admin.close()
 
     def _state_dir(self, number: int) -> Path:
         return self._path / f"instance-{number}"
@@ -127,8 +127,7 @@ class ExampleRun:
 
     def _consumed(self, inputs: Sequence[TopicPartition]) -> int:
         """Return the number of records of input partitions that the application has committed."""
-        with closing(self._cluster.admin()) as admin:
-            found = committed_offsets(admin, self.name, inputs)
+        found = committed_offsets(self._admin, self.name, inputs)
         return sum(one.offset or 0 for one in found.values())
 
 
