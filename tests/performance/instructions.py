@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from logstate.changelog.task_state import open_task_state
@@ -23,6 +24,7 @@ from logstate.contracts.clock import SystemClock
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.task import Task
 from logstate.topics.bound_plan import bind
+from logstate.topology.plan.plan import Topology
 from tests.performance.events import Event, write_events
 from tests.performance.logstate_peer import topology
 from tests.performance.settings import PARTITIONS
@@ -42,21 +44,7 @@ def work(code: str, emit: str, records: int) -> None:
     program = WORKLOADS[code].program
     names = {"workload": program, "inp": _INPUT, "out": _OUTPUT, "table": _TABLE}
     made = topology(argparse.Namespace(**names, emit=emit))
-    topics = (_INPUT, _OUTPUT, _TABLE)
-    plan = bind(made, _APPLICATION, {t: TopicDescription(t, PARTITIONS) for t in topics})
-    task_id = TaskId(0, 0)
-    stores = plan.sub_topology(task_id).stores
-    task = Task(
-        task_id,
-        [plan.sub_topology(task_id)],
-        plan.input_partitions(task_id),
-        application_id=_APPLICATION,
-        clock=SystemClock(),
-        open_state=lambda context: open_task_state(stores, context, state_dir=None),
-        partition_counts=plan.partition_counts,
-    )
-    task.state.restored()  # as a start does: rows are counted from here on
-    task.start_at(dict.fromkeys(task.partitions, 0))
+    task = task_of(made, _APPLICATION, (_INPUT, _OUTPUT, _TABLE))
     events: list[Event] = []
     write_events(_MANY, _KEYS, "", events.append)
     if code == "W6":
@@ -71,10 +59,34 @@ def work(code: str, emit: str, records: int) -> None:
         task.at_end(stream, 0)
         task.process(_KEYS)
         task.at_end(TopicPartition(_TABLE, 0), _KEYS)
-    for first in range(0, records, _BATCH):
+    process_all(task, _INPUT, events[:records])
+
+
+def task_of(topology: Topology, application_id: str, topics: Iterable[str]) -> Task:
+    """A task of the first partition that begins, with its rows in memory."""
+    plan = bind(topology, application_id, {t: TopicDescription(t, PARTITIONS) for t in topics})
+    task_id = TaskId(0, 0)
+    stores = plan.sub_topology(task_id).stores
+    task = Task(
+        task_id,
+        [plan.sub_topology(task_id)],
+        plan.input_partitions(task_id),
+        application_id=application_id,
+        clock=SystemClock(),
+        open_state=lambda context: open_task_state(stores, context, state_dir=None),
+        partition_counts=plan.partition_counts,
+    )
+    task.state.restored()  # as a start does: rows are counted from here on
+    task.start_at(dict.fromkeys(task.partitions, 0))
+    return task
+
+
+def process_all(task: Task, topic: str, events: Sequence[Event]) -> None:
+    """Process records in batches, and commit every third one."""
+    for first in range(0, len(events), _BATCH):
         batch = events[first : first + _BATCH]
         fields = [(event.key.encode(), event.value, event.timestamp) for event in batch]
-        task.add_records(stream, fetched(_INPUT, fields, first))
+        task.add_records(TopicPartition(topic, 0), fetched(topic, fields, first))
         task.process(_BATCH)
         if first % (3 * _BATCH) == 0:
             task.committed(task.freeze(), {})

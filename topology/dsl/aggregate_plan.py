@@ -22,7 +22,7 @@ from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate
 from logstate.topology.dsl.aggregations import Aggregator, Fold
-from logstate.topology.dsl.numeric_aggregates import Count
+from logstate.topology.dsl.numeric_aggregates import Count, Mean, mean_with
 
 #: of the rows of a table's groups without a Count(): how many rows the group has
 _ROW_COUNT = "row_count"
@@ -205,7 +205,6 @@ class AggregatePlan:
                 parts += [f"row.{column}" for column in columns if column != name]
                 continue
             state = f"state{number}"
-            lines.append(f"{state} = {_read('row', columns)}")
             x = "value"
             names[f"fold{number}"] = getattr(aggregate, method)
             if isinstance(aggregate, FieldAggregate):
@@ -217,7 +216,20 @@ class AggregatePlan:
                         names[f"field{number}"] = function
                         lines.append(f"x{number} = field{number}(value)")
                     x = selected[id(function)]
+            if method == "add" and _takes_as(aggregate, Mean):
+                names[f"fold{number}"] = mean_with
+                found = [f"result{number}", *(f"{state}_{part}" for part in aggregate.parts)]
+                before = ", ".join(f"row.{column}" for column in (name, *columns))
+                lines.append(f"{', '.join(found)} = {before}")
+                lines.append(f"if {x} is not None:")
+                lines.append(f"    {', '.join(found)} = fold{number}({', '.join([x, *found[1:]])})")
+                results.append(found[0])
+                parts += found[1:]
+                continue
+            lines.append(f"{state} = {_read('row', columns)}")
             step = f"{state} = fold{number}({state}, {x})"
+            if method == "add" and _takes_as(aggregate, Count):
+                step = f"{state} += 1"
             result = state if columns == [name] else f"{state}[0]"
             if name not in columns:
                 result = f"result{number}"
@@ -288,6 +300,16 @@ class AggregatePlan:
 
 def no_row() -> None:
     """The initializer of a stream's aggregation."""
+
+
+def _takes_as(
+    aggregate: Aggregate[Any, Any, Any], kind: type[FieldAggregate[Any, Any, Any, Any]]
+) -> bool:
+    """Whether it is of a kind, and takes values as that does: a derived class may not."""
+    if not isinstance(aggregate, kind):
+        return False
+    found = type(aggregate)
+    return found.take is kind.take and found.result is kind.result
 
 
 def _with_key(function: Callable[[Any, Any], Any]) -> Aggregator:

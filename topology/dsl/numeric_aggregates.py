@@ -188,6 +188,13 @@ class Mean(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
         return (number | None, int), (Decimal if field is Decimal else float) | None
 
 
+def mean_with(value: Any, sum_: Any, count: int) -> tuple[Any, Any, int]:
+    """The result, sum and number of a :class:`Mean` with one more value, in one call."""
+    sum_ = value if sum_ is None else sum_ + value
+    count += 1
+    return sum_ / count, sum_, count
+
+
 class StdDev(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     """The standard deviation of ``field(value)``, by Welford's method.
 

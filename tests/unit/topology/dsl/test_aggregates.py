@@ -64,6 +64,39 @@ def test_a_table_refuses_what_cannot_subtract_and_names_an_alternative(
         groups.agg(x=aggregate, store="s")
 
 
+class InTens(Mean[int]):
+    """The mean of values that are rounded down."""
+
+    def take(self, state: Any, value: Any) -> Any:
+        return super().take(state, value // 10 * 10)
+
+
+class Doubled(Mean[int]):
+    """Twice the mean."""
+
+    def result(self, state: Any) -> Any:
+        mean = super().result(state)
+        return mean if mean is None else 2 * mean
+
+
+class ByTwo(Count[int]):
+    """Two per value."""
+
+    def take(self, state: int, value: Any) -> int:
+        return state + 2
+
+
+def test_methods_of_classes_derived_from_built_in_aggregates_are_called() -> None:
+    class Means(Aggregates[int]):
+        plain = Mean(lambda number: number)
+        in_tens = InTens(lambda number: number)
+        doubled = Doubled(lambda number: number)
+        by_two = ByTwo()
+
+    found: Any = Means.aggregate([19, 15, 12])
+    assert (found.plain, found.in_tens, found.doubled, found.by_two) == (46 / 3, 10, 92 / 3, 6)
+
+
 class Longest(Aggregate[Order, list[str], int]):
     """A user's aggregate with a state that it changes in place."""
 
