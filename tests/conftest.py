@@ -51,6 +51,7 @@ REPETITIVE = tuple(
         *(
             "unit/changelog/rows/test_deferred_values.py",
             "unit/changelog/test_retention_steady_state.py",
+            "unit/changelog/test_cached_rows.py",
         ),
         *(
             "campaigns/chaos",
