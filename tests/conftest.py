@@ -51,6 +51,7 @@ REPETITIVE = tuple(
         *(
             "unit/changelog/rows/test_deferred_values.py",
             "unit/changelog/test_retention_steady_state.py",
+            "unit/changelog/test_cached_rows.py",
         ),
         *(
             "campaigns/chaos",
@@ -160,8 +161,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # A JVM that lives for seconds gains nothing from the optimising compiler, and starts in half
-    # the time without it.
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    # the time without it. It would keep 48 MB of compiled code then, which is not enough for Spark:
+    # methods would be compiled again and again.
+    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", options)
     is_first = not hasattr(config, "workerinput")
     if is_first and config.getoption("--in-memory") and (folder := folder_in_memory()):
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)  # of all that it starts, too

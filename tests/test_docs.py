@@ -34,12 +34,13 @@ from tests.pages import (
 OUTPUT = {"text"}
 #: directives of the site
 DIRECTIVES = {"{toctree}", "{eval-rst}"}
+#: PySpark is not part of the environment of the fast tests; schedules go through the same lines
+MARKS = {"spark": pytest.mark.slow, "simulation": pytest.mark.no_cover}
 
 
 @pytest.mark.parametrize(
     "page",
-    # PySpark is not part of the environment of the fast tests.
-    [pytest.param(one, marks=[pytest.mark.slow] * (one.stem == "spark")) for one in SITE],
+    [pytest.param(one, marks=MARKS.get(one.stem, ())) for one in SITE],
     ids=name_of,
 )
 def test_the_snippets_of_a_page_run(

@@ -93,6 +93,7 @@ def test_a_record_that_an_error_handler_skips_is_not_counted() -> None:
         assert [value for _, value in driver.read("out", value=int)] == [3, 5]
 
 
+@pytest.mark.no_cover  # many schedules go through the same lines
 def test_no_crash_no_move_and_no_guarantee_makes_a_difference_to_a_count() -> None:
     builder = StreamsBuilder()
     words = builder.stream("in", key=str, value=str)
