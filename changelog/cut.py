@@ -13,7 +13,7 @@ The second block is ours::
     o  the input offset it was written for
     t  {topic: topic id}            which incarnation of each topic the offsets belong to
     c  {clock name: ms}             every clock that decides a result, and ``rows:STORE``, how many
-                                    rows a store has
+                                    rows a store has; schedules in the order of their heaps
     p  {changelog topic: position}  the next offset of the changelog, for the task's partition
     b  {changelog topic: offset}    the first record that the state needs, where that is not 0
     u  {store: number}              of stores whose rows are on a local disk only, the number of
@@ -47,7 +47,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -66,6 +66,7 @@ OPEN_CLOCK: Final = "open:"
 MANIFEST_KEY: Final = b"manifest"
 """Key of the manifest record in the cuts topic."""
 
+_T = TypeVar("_T")
 #: what a block of ours holds; checked before anything uses a value
 _Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -199,7 +200,7 @@ def decode_cut(metadata: str | None, *, committed_offset: int) -> OffsetMetadata
 
 def encode_cut_record(cut: Cut, input_offsets: Mapping[str, int]) -> bytes:
     """Value of the record in the cuts topic; ``input_offsets`` is input topic to offset."""
-    return _encode_block({"i": dict(input_offsets), **_content(cut)})
+    return _encode_block({"i": _in_order(input_offsets), **_content(cut)})
 
 
 def decode_cut_record(value: bytes, *, topic: str, committed_offset: int) -> Cut | None:
@@ -289,9 +290,18 @@ def _encode_all(
 
 
 def _content(cut: Cut) -> dict[str, Any]:
-    content = {"t": dict(cut.topic_ids), "c": dict(cut.clocks), "p": dict(cut.positions)}
-    rarer = {"b": dict(cut.begins), "u": dict(cut.local_rows)}
+    content = {
+        "t": _in_order(cut.topic_ids),
+        "c": dict(cut.clocks),  # of schedules that are due together, the order decides results
+        "p": _in_order(cut.positions),
+    }
+    rarer = {"b": _in_order(cut.begins), "u": _in_order(cut.local_rows)}
     return content | {key: value for key, value in rarer.items() if value}
+
+
+def _in_order(named: Mapping[str, _T]) -> dict[str, _T]:
+    """Return a copy in the order of the names: equal cuts have equal bytes."""
+    return dict(sorted(named.items()))
 
 
 def _cut(offset: int, fields: _Fields) -> Cut:
@@ -342,7 +352,7 @@ def _decode_streams_block(data: bytes) -> tuple[int, dict[str, int], bytes]:
 
 
 def _encode_block(fields: Mapping[str, Any]) -> bytes:
-    return _PREFIX + msgspec.msgpack.encode(fields, order="deterministic")
+    return _PREFIX + msgspec.msgpack.encode(_in_order(fields))
 
 
 def _decode_block(data: bytes) -> _Fields:

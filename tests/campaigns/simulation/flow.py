@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import zlib
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 
 import logstate.contracts.partitioner
 from logstate.contracts.late_record import LateRecord
@@ -153,10 +153,14 @@ class Remember(Processor[str, str, str, str]):
 class Expire(Processor[str, str, str, str]):
     """Counts per key until a timer deletes the count; late orders set timers that are due."""
 
+    def __init__(self, timers: str, counts: str) -> None:
+        self._names = timers, counts
+
     def init(self, context: ProcessorContext) -> None:
         self.context = context
-        self._open = context.store("open")
-        self._timers: KeyTimers[str] = KeyTimers(context, "timers", self._expire)
+        timers, counts = self._names
+        self._open = context.store(counts)
+        self._timers: KeyTimers[str] = KeyTimers(context, timers, self._expire)
 
     def process(self, record: Record[str, str]) -> None:
         total = checksum(self._open.get(record.key) or "0:", record.value)
@@ -323,8 +327,16 @@ def _shown_late(late: LateRecord[str, str]) -> str:
 
 
 def _timers_variant(orders: KStream[str, str], prices: KStream[str, str]) -> None:
-    stores = timer_store("timers", str), key_value_store("open", str, str)
-    totals = orders.process(Expire, stores=stores, key=str, value=str, name="expire")
+    totals = orders
+    # Both have timers of the same time. By name, the second would come first.
+    for name, timers, counts in (("expire", "timers", "open"), ("again", "timers-2", "open-2")):
+        totals = totals.process(
+            partial(Expire, timers, counts),
+            stores=(timer_store(timers, str), key_value_store(counts, str, str)),
+            key=str,
+            value=str,
+            name=name,
+        )
     totals.to("enriched", key=str, value=str)
     prices.to("windowed", key=str, value=str)
 

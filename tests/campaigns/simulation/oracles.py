@@ -350,18 +350,21 @@ def _check_repeats(
     So whatever is repeated was not committed when its writer started over, and no wrong value is
     ever visible.
     """
-    number = {record: i for i, record in enumerate(wanted)}
-    at: dict[str, int] = {}
+    numbers: dict[Output, list[int]] = {}
+    for number, record in enumerate(wanted):
+        numbers.setdefault(record, []).append(number)
+    at: dict[str, set[int]] = {}  # where a writer may be: some records are equal
     for entry in visible:
-        i = number.get(_output(entry))
-        if i is None:
+        found = numbers.get(_output(entry))
+        if found is None:
             raise Wrong(f"outputs {where}: {_output(entry)} is not in the reference")
-        if i != at.get(entry.writer, -1) and i not in points:
+        may_follow = points | at.get(entry.writer, set())
+        if not (following := {number + 1 for number in found if number in may_follow}):
             raise Wrong(
-                f"outputs {where}: {entry.writer} wrote number {i}; it was at"
+                f"outputs {where}: {entry.writer} wrote one of the numbers {found}; it was at"
                 f" {at.get(entry.writer)}, and commits ended at {sorted(points)}"
             )
-        at[entry.writer] = i + 1
+        at[entry.writer] = following
 
 
 def _output(entry: CommittedRecord) -> Output:

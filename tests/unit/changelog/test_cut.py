@@ -73,6 +73,18 @@ def test_a_cut_comes_back_as_it_was(
     assert decoded == OffsetMetadata(partition_time_ms, processor_times, cut)
 
 
+def test_a_cut_keeps_the_order_of_its_schedules() -> None:
+    clocks = {"schedule:t9": 5, "schedule:t11": 5, "schedule:a": 9}
+    text = encode_cut(Cut(7, clocks=clocks))
+    record = encode_cut_record(Cut(7, clocks=clocks), {"in": 7})
+
+    decoded = decode_cut(text, committed_offset=7).cut
+    in_topic = decode_cut_record(record, topic="in", committed_offset=7)
+    assert decoded is not None
+    assert in_topic is not None
+    assert list(decoded.clocks) == list(in_topic.clocks) == list(clocks)
+
+
 def test_the_bytes_are_those_of_the_format() -> None:
     text = encode_cut(CUT, partition_time_ms=5, processor_times={"agg": 9})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logstate.changelog import cut
 from logstate.task import batch_loop, task
 from logstate.task.punctuation import Punctuations
 from logstate.topology.processor.key_timers import KeyTimers
@@ -46,6 +47,12 @@ def looks_for_timers_begin_again_after_a_restart(patch: Patch) -> None:
     old = "for s in self._all_schedules() if not s.is_cancelled"
     new = "for s in self._by_kind['stream_time'] + self._by_kind['wall_clock']"
     edit(patch, Punctuations, "next_times", old, new)
+
+
+@scenario_bug(Timers.of)
+def looks_for_timers_are_restored_in_the_order_of_their_names(patch: Patch) -> None:
+    """The cut has schedules by name, so those that are due together change places at a restart."""
+    edit(patch, cut, "_content", "dict(cut.clocks)", "_in_order(cut.clocks)")
 
 
 @scenario_bug(Timers.of)
