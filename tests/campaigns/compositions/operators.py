@@ -244,7 +244,7 @@ def interval_join(drawing: Drawing, stream: Numbers) -> None:
             within=(ms(5), ms(10)),
             match="all" if how == "outer" else drawing.choice("all", "first", "last"),
             grace=ms(drawing.choice(0, 8)),
-            close_on_idle=drawing.idle(),
+            close_on_idle=None if how == "inner" else drawing.idle(),
             store=drawing.name("store"),
             value=int,
             name=drawing.name("interval"),
@@ -273,7 +273,8 @@ def as_of_join(drawing: Drawing, stream: Numbers) -> None:
 
 def stream_join(drawing: Drawing, stream: Numbers) -> None:
     join = drawing.choice(stream.join, stream.left_join, stream.outer_join)
-    windows = JoinWindows.symmetric(ms(10), grace=ms(5), close_on_idle=drawing.idle())
+    idle = None if join == stream.join else drawing.idle()
+    windows = JoinWindows.symmetric(ms(10), grace=ms(5), close_on_idle=idle)
     options = {"windows": windows, "name": drawing.name("joined"), "late": drawing.late()}
     drawing.add(join(other(drawing, stream), joined, value=int, **options))
 

@@ -22,13 +22,15 @@ Invariants, all of them those of Kafka Streams' cache:
 5. a key without a row at two successive commits sends nothing at the second one, whatever was
    written in between.
 
-Two more, without a counterpart in Kafka Streams:
+Three more, without a counterpart in Kafka Streams:
 
 6. an update of an older version (versioned stores, which Kafka Streams does not cache) neither
    replaces the buffered update of the latest row nor is replaced by it;
 7. a join that computes changes from this table's rows and another table's (and sends old values)
    reads a row as it was emitted last (:func:`as_forwarded`), so that it subtracts what it has
-   sent. Kafka Streams' joins read the cache, and downstream sums drift (KAFKA-4609).
+   sent. Kafka Streams' joins read the cache, and downstream sums drift (KAFKA-4609);
+8. if a row expired (``ttl=``) and was written again since the last commit, both its last value and
+   the new one are sent: sums of deltas and of changes are the same whenever commits are.
 
 With ``emit="delta"`` a buffered update is forwarded as the difference of its new and its old value.
 Nothing else is kept for that: a commit emits every row that it changes, so the committed rows are
@@ -74,6 +76,8 @@ _TIME_BEFORE: Final = 11
 _order_of = itemgetter(0)
 #: before the identity of a key, for updates of its older versions
 _OLDER: Final = object()
+#: the same for the last update of a row that has expired since
+_EXPIRED: Final = object()
 
 
 class BufferedUpdates:
@@ -205,6 +209,7 @@ def hold_rows_until_commit(
         updates = TracedUpdates(task, below, store, identity, contributors)
     task.before_commit(updates)
     held, held_of, noted = updates.held, updates.held.get, updates.note
+    may_expire = store.ttl_ms is not None
     order = 0
 
     def process(
@@ -220,6 +225,10 @@ def hold_rows_until_commit(
         if updates.is_journaled:  # some handler may be asked about it
             noted(where, earlier)
             fetched = task.fetched if task.topic is not None else None
+        if may_expire and old is None and earlier is not None and earlier[_NEW] is not None:
+            if updates.is_journaled:
+                noted((_EXPIRED, order, where), None)
+            held[_EXPIRED, order, where], earlier = earlier, None
         if earlier is None:
             time_before = updates.time_before
         else:

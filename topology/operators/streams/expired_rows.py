@@ -24,6 +24,7 @@ class ExpiredRowsNode(ProcessorNode):
     """The head of the stream of a store's rows that expire: key, last value, time + TTL."""
 
     gets_no_results = True
+    takes_deltas = True
 
     store: StoreSpec = field(kw_only=False)
 

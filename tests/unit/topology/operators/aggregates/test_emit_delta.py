@@ -338,3 +338,34 @@ def test_the_rows_of_a_table_with_deltas_can_be_joined_with_a_stream():
     with TopologyTestDriver(builder.build(), commit_every=10) as driver:
         driver.pipe_all("in", [("a", 1, 0), ("a", 2, 1)])
         assert driver.read("out", value=int) == [("a", 11), ("a", 22)]
+
+
+def sums_of(emit: Any, inputs: list[tuple[str, int, int]], commit_every: int) -> Counter[str]:
+    """Return the sums of the deltas, or of the changes, of rows that expire after 9 ms."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=str, value=int).group_by_key()
+    rows = Materialized("rows", ttl=timedelta(milliseconds=9))
+    table = grouped.agg(total=Sum(lambda n: n), store=rows, emit=emit)
+    if emit == "delta":
+        table.to_stream().map_values(lambda row: row.total, value=int).to("out")
+    else:
+        changes = table.to_change_stream()
+        totals = changes.map_values(
+            lambda one: one.new.total - (one.old.total if one.old else 0), value=int
+        )
+        totals.to("out")
+    with TopologyTestDriver(builder.build(), commit_every=commit_every) as driver:
+        driver.pipe_all("in", inputs)
+        driver.advance_wall_clock(1)
+        found = Counter[str]()
+        for key, n in driver.read("out", value=int):
+            found[key] += n
+    return found
+
+
+@pytest.mark.parametrize("emit", ["delta", "commit"])
+@given(inputs=RECORDS, commit_every=st.integers(2, 30))
+def test_a_row_that_expires_and_is_written_again_within_a_commit_loses_nothing(
+    emit: str, inputs: list[tuple[str, int, int]], commit_every: int
+):
+    assert sums_of(emit, inputs, commit_every) == sums_of(emit, inputs, 1)
