@@ -3,7 +3,8 @@
 The rows of all its stores are deleted before the first one is emitted. So an operator below a
 stream, which may write to a store with such a stream, never writes over a row that has expired and
 is not emitted yet. The look is one scheduled call: if it fails, nothing of it remains, and what is
-deleted is committed together with what is emitted.
+deleted is committed together with what is emitted. If a handler skips a row whose result failed,
+the look is repeated without that row's result.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from logstate.contracts.processing import StreamProcess, TakeExpired, TaskContex
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.blame import labelled
-from logstate.topology.graph.nodes import Children, Forward, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, ProcessorNode, late_edge
 
 
 class ExpiredRowsNode(ProcessorNode):
@@ -32,9 +32,11 @@ class ExpiredRowsNode(ProcessorNode):
         return (self.store.name,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
+        forward_row = late_edge(task, self.name, forward)
+
         def emit(key: Any, value: Any, expired_at: int) -> None:
             task.timestamp, task.headers = expired_at, None
-            forward(key, value, expired_at, None)
+            forward_row(key, value, expired_at, None)
 
         take, clock = task.store(self.store.name).expired_rows(), self.store.ttl_by
         if clock == "wall_clock":

@@ -164,16 +164,16 @@ def test_a_clock_that_is_set_back_emits_no_row_again_and_none_early() -> None:
 
 
 @pytest.mark.parametrize("needs_record", [False, True])
-def test_a_look_that_fails_is_undone_and_made_again(needs_record: bool) -> None:
+def test_a_look_with_a_row_that_is_retried_is_undone_and_made_again(needs_record: bool) -> None:
     failed: list[str] = []
-    twice = retry(2, backoff=timedelta(milliseconds=5), then=skip)
+    retried = retry(3, backoff=timedelta(milliseconds=5), then=skip)
 
     def handler(record: FailedRecord) -> Decision:
         failed.append(record.stage)
-        return twice(record)
+        return retried(record)
 
     def fails(value: int) -> int:
-        if value == 2 and len(failed) < 3:
+        if value == 2 and len(failed) < 2:
             raise RuntimeError(value)
         return value
 
@@ -187,9 +187,9 @@ def test_a_look_that_fails_is_undone_and_made_again(needs_record: bool) -> None:
         driver.clock.jump_wall_clock(START_MS + TTL_MS)
         if needs_record:
             driver.pipe("in", "c", 3)
-        for _ in range(4):
+        for _ in range(6):
             driver.advance_wall_clock(5)
-        assert failed == ["punctuation", "punctuation", "punctuation"]
+        assert failed == ["processing", "processing"]
         gone = expired(driver)
         assert gone[:2] == [("a", 1, START_MS + TTL_MS), ("b", 2, START_MS + TTL_MS)]
         assert [key for key, _, _ in gone[2:]] == ["c"] * needs_record
@@ -208,19 +208,32 @@ def rows_of_b_answer(answer: Callable[[], Any], handlers: ErrorHandlers) -> Topo
     return driver
 
 
-@pytest.mark.parametrize(("on_skip", "sent", "left"), [("rollback", "", "abc"), ("keep", "ac", "")])
-def test_a_result_that_is_refused_undoes_its_look_unless_the_rest_is_kept(
-    on_skip: Any, sent: str, left: str
-) -> None:
-    results: list[Any] = ["no integer"]
+@pytest.mark.parametrize("on_skip", ["rollback", "keep"])
+def test_a_row_whose_result_is_refused_is_skipped_and_the_others_are_emitted(on_skip: Any) -> None:
     handlers = ErrorHandlers(production=skip, on_skip=on_skip)
-    with rows_of_b_answer(lambda: results[-1], handlers) as driver:
+    with rows_of_b_answer(lambda: "no integer", handlers) as driver:
         driver.advance_wall_clock(1)
-        assert [key for key, _, _ in expired(driver)] == list(sent)
-        assert [key for key, _ in driver.store("rows").all()] == list(left)
-        results.append(2)
-        driver.advance_wall_clock(1)  # the next look
-        assert [key for key, _, _ in expired(driver)] == list(left)
+        assert [key for key, _, _ in expired(driver)] == ["a", "c"]
+        assert not list(driver.store("rows").all())
+
+
+def test_a_row_that_a_function_fails_for_is_retried_with_the_others_and_then_skipped() -> None:
+    attempts = list[int]()
+
+    def answer() -> int:
+        raise RuntimeError("never")
+
+    def give_up(failed: FailedRecord) -> Decision:
+        attempts.append(failed.attempt)
+        return skip(failed)
+
+    handlers = ErrorHandlers(processing=retry(2, backoff=timedelta(seconds=1), then=give_up))
+    with rows_of_b_answer(answer, handlers) as driver:
+        driver.advance_wall_clock(1)
+        assert expired(driver) == []
+        driver.advance_wall_clock(2_000)
+        assert [key for key, _, _ in expired(driver)] == ["a", "c"]
+        assert attempts == [2]
         assert not list(driver.store("rows").all())
 
 
