@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from itertools import chain, compress, islice, repeat
+from itertools import compress, islice, repeat
 from math import ceil
 from operator import is_
 from typing import Any, Protocol, TypeAlias
@@ -37,6 +37,8 @@ from logstate.contracts.processing import TimeCell
 
 #: memory of a cached row without its data: an entry of a dict, the headers of two bytes objects
 _ROW_BYTES = 120
+#: rows of the backend whose values are in memory at a time, to learn whether they exist
+_READ_TOGETHER = 256
 
 
 class ReadableRows(Protocol):
@@ -243,7 +245,7 @@ class Rows:
         """Return by how many rows these writes change the number of rows.
 
         Most writes replace rows that are in memory: they are handled without an interpreter step.
-        The others are read at once.
+        The others are read together, some at a time.
         """
         if None in rows.values():
             exists = self._exists
@@ -251,8 +253,11 @@ class Rows:
         known = list(map(self._overlay.get, rows, map(self._cache.get, rows, repeat(_ABSENT))))
         read, prefix = self._read_since_freeze, self.prefix
         unknown = compress(rows, map(is_, known, repeat(_ABSENT)))
-        stored = self._backend.get_many([prefix + key for key in unknown if key not in read])
-        return sum(map(is_, chain(known, stored), repeat(None)))
+        asked = (prefix + key for key in unknown if key not in read)
+        added = sum(map(is_, known, repeat(None)))
+        while keys := list(islice(asked, _READ_TOGETHER)):
+            added += sum(map(is_, self._backend.get_many(keys), repeat(None)))
+        return added
 
     def scan(
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
