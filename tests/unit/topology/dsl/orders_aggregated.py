@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -71,7 +72,7 @@ def welford(values: Sequence[float]) -> float | None:
         difference = value - mean
         mean += difference / count
         m2 += difference * (value - mean)
-    return (m2 / (count - 1)) ** 0.5 if count > 1 else None
+    return math.sqrt(m2 / (count - 1)) if count > 1 else None
 
 
 def loop(values: Sequence[float]) -> float | None:
