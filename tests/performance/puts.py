@@ -29,14 +29,8 @@ from logstate import (
     list_store,
     timestamped_key_value_store,
 )
-from logstate.changelog.task_state import open_task_state
-from logstate.contracts.clients import TopicDescription
-from logstate.contracts.clock import SystemClock
-from logstate.contracts.records import TaskId
 from logstate.contracts.stores import ValueAndTimestamp
-from logstate.task.task import Task
-from logstate.topics.bound_plan import bind
-from tests.performance.instructions import counted
+from tests.performance.instructions import counted, task_of
 
 _COMMIT = 3_000
 _FEW, _MANY = 2 * _COMMIT, 6 * _COMMIT
@@ -103,20 +97,7 @@ def work(name: str, ttl_ms: int, keys: int, puts: int) -> None:
     builder.stream("in", key=str, value=str).process(
         _Keep, stores=(_declared(name, ttl_ms),), key=str, value=str
     )
-    plan = bind(builder.build(), "puts", {"in": TopicDescription("in", 1)})
-    task_id = TaskId(0, 0)
-    stores = plan.sub_topology(task_id).stores
-    task = Task(
-        task_id,
-        [plan.sub_topology(task_id)],
-        plan.input_partitions(task_id),
-        application_id="puts",
-        clock=SystemClock(),
-        open_state=lambda context: open_task_state(stores, context, state_dir=None),
-        partition_counts=plan.partition_counts,
-    )
-    task.state.restored()  # as a start does: rows are counted from here on
-    task.start_at(dict.fromkeys(task.partitions, 0))
+    task = task_of(builder.build(), "puts", ("in",))
     put = _put_of(name, task.state.stores["rows"])
     random, names = Random(1), [f"key-{number:06}" for number in range(keys)]
     order = (names + [names[random.randrange(keys)] for _ in range(_MANY)])[: keys + puts]
