@@ -48,6 +48,11 @@ def rows(run: ExampleRun, store: str, cut: str = "latest-commit") -> dict[Any, A
     return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
 
 
+def latest(run: ExampleRun, topic: str) -> dict[str, bytes | None]:
+    """Return the last value of each key of a topic."""
+    return {(key or b"").decode(): value for key, value, _ in run.read(topic)}
+
+
 # --- accounts -------------------------------------------------------------------------------------
 
 
@@ -178,8 +183,8 @@ def test_neighbors_triangles_and_components_are_right_while_the_instances_are_ki
     with running("examples.graph.app", bootstrap, name, tmp_path, topics, 2) as run:
 
         def triangles() -> set[str]:
-            latest = {key: value for key, value, _ in run.read("triangles")}
-            return {(key or b"").decode() for key, value in latest.items() if value is not None}
+            found = latest(run, "triangles")
+            return {corners for corners, value in found.items() if value is not None}
 
         def neighbors() -> dict[str, set[str]]:
             found = defaultdict(set)
@@ -225,11 +230,8 @@ def test_each_window_has_its_ten_most_viewed_pages_while_the_instances_are_kille
     with running("examples.top_pages.app", bootstrap, name, tmp_path, topics, 2) as run:
 
         def top() -> dict[str, list[tuple[int, str]]]:
-            latest = {key: value for key, value, _ in run.read("top-pages")}
-            return {
-                (key or b"").decode(): decode(value or b"")["pages"]
-                for key, value in latest.items()
-            }
+            found = latest(run, "top-pages")
+            return {window: decode(value or b"")["pages"] for window, value in found.items()}
 
         run.send_with_kills(records, KILLS, SEED)
         until(lambda: top() == wanted, lambda: f"{top()}")
@@ -257,9 +259,8 @@ def test_synopses_are_those_of_all_requests_while_the_instance_is_killed(
     with running("examples.synopses.app", bootstrap, name, tmp_path, topics) as run:
 
         def synopses() -> dict[str, Synopsis]:
-            latest = {key: value for key, value, _ in run.read("synopses")}
             decode = msgspec.json.Decoder(Synopsis).decode
-            return {(key or b"").decode(): decode(value or b"") for key, value in latest.items()}
+            return {site: decode(value or b"") for site, value in latest(run, "synopses").items()}
 
         run.send_with_kills(records, KILLS, SEED)
         until(lambda: sum(one.requests for one in synopses().values()) >= len(requests))
