@@ -43,16 +43,19 @@ class ExampleRun:
         self._cluster = KafkaCluster(bootstrap)
         self._producer, self._admin = self._cluster.plain_producer(), self._cluster.admin()
         self._instances: dict[int, subprocess.Popen[bytes]] = {}
+        self._logged_before: dict[int, int] = {}
         self._admin.create_topics([NewTopic(f"{name}-{one}", partitions, 1, {}) for one in topics])
 
     # ------------------------------------------------------------------ instances
 
     def start(self, number: int) -> None:
+        log = self._log_path(number)
+        self._logged_before[number] = log.stat().st_size if log.exists() else 0
         self._instances[number] = start_module(
             "tests.broker.example_instance",
             *(self._module, self.bootstrap, self.name, self._state_dir(number)),
             *self.arguments,
-            log=self._path / f"instance-{number}.log",
+            log=log,
         )
 
     def kill(self, number: int, *, loses_disk: bool = False) -> None:
@@ -61,9 +64,15 @@ class ExampleRun:
             shutil.rmtree(self._state_dir(number), ignore_errors=True)
 
     def stop(self) -> None:
-        """End all instances in order; each has to end with status 0."""
+        """End all instances in order; each has to end with status 0.
+
+        An instance that was just started may still import its modules, and SIGTERM would end it as
+        any process: it gets the signal once the application runs.
+        """
         for number, process in self._instances.items():
-            assert terminate(process) == 0, self._log(number)
+            until(partial(self._handles_signals, number), partial(self._log, number))
+            status = terminate(process)
+            assert status == 0, f"status {status}: {self._log(number)}"
         self._instances.clear()
 
     def close(self) -> None:
@@ -75,8 +84,16 @@ class ExampleRun:
     def _state_dir(self, number: int) -> Path:
         return self._path / f"instance-{number}"
 
+    def _log_path(self, number: int) -> Path:
+        return self._path / f"instance-{number}.log"
+
     def _log(self, number: int) -> str:
-        return (self._path / f"instance-{number}.log").read_text()[-4_000:]
+        return self._log_path(number).read_text()[-4_000:]
+
+    def _handles_signals(self, number: int) -> bool:
+        """Whether an instance has come to the state after its first, or has ended."""
+        logged = self._log_path(number).read_bytes()[self._logged_before[number] :]
+        return b" starting -> " in logged or self._instances[number].poll() is not None
 
     # ------------------------------------------------------------------ records
 
