@@ -2,7 +2,8 @@
 
 A row is an object of the record's class or, where a state is more than its result, of a derived
 class with the parts of the states as further fields. One function is generated for all aggregates
-of a record, so that a value costs one call of it and two per aggregate.
+of a record: a value costs one call of it, one per field, and up to two per aggregate whose step has
+no text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.declaration_site import declaration_error
 from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate
 from logstate.topology.dsl.aggregations import Aggregator, Fold
-from logstate.topology.dsl.numeric_aggregates import Count, Mean, mean_with
+from logstate.topology.dsl.numeric_aggregates import Count
 
 #: of the rows of a table's groups without a Count(): how many rows the group has
 _ROW_COUNT = "row_count"
@@ -190,13 +191,14 @@ class AggregatePlan:
     def _fold(self, method: str, of_field: str, own: Collection[str]) -> Callable[[Any, Any], Any]:
         """Generate a function for the aggregates ``own``; the others keep their states."""
         names: dict[str, Any] = {"Row": self.row}
-        selected: dict[int, str] = {}
         if method == "add":
             names["initial"] = self.initializer
             lines = ["if row is None:", "    row = initial()"]
             lines += ["if value is None:", f"    return {self._null_row(own)}"]
         else:
             lines = [f"if row.{self._counter} <= 1:", "    return None"]
+        selected: dict[int, str] = {}
+        steps: dict[str, list[_Step]] = {}
         results, parts = [], []
         for number, (name, field) in enumerate(self.fields.items()):
             aggregate, columns = field.aggregate, self._columns(name)
@@ -204,41 +206,26 @@ class AggregatePlan:
                 results.append(f"row.{name}")
                 parts += [f"row.{column}" for column in columns if column != name]
                 continue
-            state = f"state{number}"
-            x = "value"
-            names[f"fold{number}"] = getattr(aggregate, method)
+            x, fold = "value", getattr(aggregate, method)
             if isinstance(aggregate, FieldAggregate):
-                names[f"fold{number}"] = getattr(aggregate, of_field)
+                fold = getattr(aggregate, of_field)
                 if not field.counts_records:
-                    function = aggregate.field
-                    if id(function) not in selected:
-                        selected[id(function)] = f"x{number}"
-                        names[f"field{number}"] = function
-                        lines.append(f"x{number} = field{number}(value)")
-                    x = selected[id(function)]
-            if method == "add" and _takes_as(aggregate, Mean):
-                names[f"fold{number}"] = mean_with
-                found = [f"result{number}", *(f"{state}_{part}" for part in aggregate.parts)]
-                before = ", ".join(f"row.{column}" for column in (name, *columns))
-                lines.append(f"{', '.join(found)} = {before}")
-                lines.append(f"if {x} is not None:")
-                lines.append(f"    {', '.join(found)} = fold{number}({', '.join([x, *found[1:]])})")
-                results.append(found[0])
-                parts += found[1:]
-                continue
-            lines.append(f"{state} = {_read('row', columns)}")
-            step = f"{state} = fold{number}({state}, {x})"
-            if method == "add" and _takes_as(aggregate, Count):
-                step = f"{state} += 1"
-            result = state if columns == [name] else f"{state}[0]"
-            if name not in columns:
-                result = f"result{number}"
-                names[f"result_of{number}"] = aggregate.result
-                lines.append(f"{result} = row.{name}")
-                step += f"\n{result} = result_of{number}({state})"
-            lines.append(step if x == "value" else f"if {x} is not None:\n{indent(step, '    ')}")
-            results.append(result)
-            parts += _parts(name, columns, state)
+                    x = selected.setdefault(id(aggregate.field), f"x{number}")
+                    if x == f"x{number}":
+                        names[f"field{number}"] = aggregate.field
+                        lines.append(f"{x} = field{number}(value)")
+            text = aggregate.take_text() if method == "add" else ""
+            if text:
+                step = _taking(number, name, columns, aggregate, text, x)
+            else:
+                step = _calling(number, name, columns, x)
+                names |= {f"fold{number}": fold, f"result_of{number}": aggregate.result}
+            lines += step.before
+            steps.setdefault(x, []).append(step)
+            results.append(step.result)
+            parts += step.parts
+        for x, found in steps.items():
+            lines += _steps_of(x, found)
         if self._counter == _ROW_COUNT:
             parts.append(f"row.{_ROW_COUNT} {'+' if method == 'add' else '-'} 1")
         lines.append(f"return Row({', '.join([*results, *parts])})")
@@ -302,14 +289,56 @@ def no_row() -> None:
     """The initializer of a stream's aggregation."""
 
 
-def _takes_as(
-    aggregate: Aggregate[Any, Any, Any], kind: type[FieldAggregate[Any, Any, Any, Any]]
-) -> bool:
-    """Whether it is of a kind, and takes values as that does: a derived class may not."""
-    if not isinstance(aggregate, kind):
-        return False
-    found = type(aggregate)
-    return found.take is kind.take and found.result is kind.result
+class _Step(NamedTuple):
+    """The texts of an aggregate: its state before, the step, its result, and its further parts."""
+
+    before: list[str]
+    text: str
+    #: what takes the place of the step for a field that is None
+    otherwise: str
+    result: str
+    parts: list[str]
+
+
+def _steps_of(x: str, steps: list[_Step]) -> list[str]:
+    """The steps of all aggregates of one field, whose value is ``x``, as statements."""
+    taken = "\n".join(one.text for one in steps)
+    if x == "value":
+        return [taken]
+    lines = [f"if {x} is not None:", indent(taken, "    ")]
+    otherwise = "\n".join(one.otherwise for one in steps if one.otherwise)
+    return [*lines, "else:", indent(otherwise, "    ")] if otherwise else lines
+
+
+def _taking(
+    number: int,
+    name: str,
+    columns: list[str],
+    aggregate: Aggregate[Any, Any, Any],
+    text: str,
+    x: str,
+) -> _Step:
+    """The step of an aggregate whose ``take`` has a text: a variable for each part, and no call."""
+    result = f"result{number}"
+    variables = {part: f"part{number}_{part}" if part else result for part in aggregate.parts}
+    read = zip(variables.values(), columns, strict=True)
+    before = [f"{variable} = row.{column}" for variable, column in read]
+    otherwise = "" if name in columns else f"{result} = row.{name}"
+    text = text.format(x=x, **{"result": result, **variables})
+    return _Step(before, text, otherwise, result, [v for v in variables.values() if v != result])
+
+
+def _calling(number: int, name: str, columns: list[str], x: str) -> _Step:
+    """The step of an aggregate whose functions are called."""
+    state = f"state{number}"
+    before = [f"{state} = {_read('row', columns)}"]
+    text = f"{state} = fold{number}({state}, {x})"
+    result, otherwise = state if columns == [name] else f"{state}[0]", ""
+    if name not in columns:
+        result = f"result{number}"
+        otherwise = f"{result} = row.{name}"
+        text += f"\n{result} = result_of{number}({state})"
+    return _Step(before, text, otherwise, result, _parts(name, columns, state))
 
 
 def _with_key(function: Callable[[Any, Any], Any]) -> Aggregator:

@@ -110,6 +110,10 @@ class Aggregate(Generic[V_contra, S, R_co]):
         """The aggregate for tables: it may need more state to subtract."""
         return self
 
+    def take_text(self) -> str:
+        """The text of a step in generated functions; "" if ``add`` has to be called."""
+        return ""
+
     @property
     def refusal(self) -> str | None:
         """Why it cannot subtract, and what to use instead; None if it can."""
@@ -132,6 +136,9 @@ class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]
     parts: ClassVar[tuple[str, ...]] = ("",)
     #: the initial state
     first: ClassVar[Any] = None
+    #: ``take`` and ``result`` as statements over ``{x}``, the parts and ``{result}``: they do
+    #: exactly what the methods do, and save the calls; "" is without them
+    statements: ClassVar[str] = ""
     field: Callable[[Any], Any]
 
     def __init__(self, field: Callable[[V_contra], N], returns: type[N] | None = None) -> None:
@@ -151,6 +158,14 @@ class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]
     def drop(self, state: S, value: N) -> S:
         """The state without a value of the field, which is not None."""
         raise NotImplementedError
+
+    def take_text(self) -> str:
+        """``statements``, unless a derived class has other methods than they have."""
+        cls = type(self)
+        author = next(one for one in cls.__mro__ if "statements" in vars(one))
+        found: Any = author
+        is_same = cls.take is found.take and cls.result is found.result and cls.add is found.add
+        return cls.statements if is_same else ""
 
     def add(self, state: S, value: V_contra) -> S:
         """The state after one more value; unchanged if its field is None."""

@@ -36,6 +36,7 @@ class Count(FieldAggregate[V_contra, Any, int, int], Generic[V_contra]):
     """
 
     first = 0
+    statements = "{result} += 1"
 
     @overload
     def __init__(self: Count[object]) -> None: ...
@@ -90,6 +91,8 @@ class Sum(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     Source: SQL's ``SUM``.
     """
 
+    statements = "{result} = {x} if {result} is None else {result} + {x}"
+
     def take(self, state: Any, value: Any) -> Any:
         """The sum with one more value."""
         return value if state is None else state + value
@@ -117,6 +120,7 @@ class _SumOfRows(FieldAggregate[Any, Any, Any, Any]):
 
     parts = ("", "count")
     first = (None, 0)
+    statements = f"{Sum.statements}\n{{count}} += 1"
 
     def take(self, state: Any, value: Any) -> Any:
         sum_, count = state
@@ -157,6 +161,10 @@ class Mean(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
 
     parts = ("sum", "count")
     first = (None, 0)
+    statements = """\
+{sum} = {x} if {sum} is None else {sum} + {x}
+{count} += 1
+{result} = {sum} / {count}"""
 
     def __init__(
         self, field: Callable[[V_contra], float | Decimal | None], returns: type[Any] | None = None
@@ -186,13 +194,6 @@ class Mean(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
         """Decimal for decimals, else float."""
         number = _NUMBER if field is Any else field
         return (number | None, int), (Decimal if field is Decimal else float) | None
-
-
-def mean_with(value: Any, sum_: Any, count: int) -> tuple[Any, Any, int]:
-    """The result, sum and number of a :class:`Mean` with one more value, in one call."""
-    sum_ = value if sum_ is None else sum_ + value
-    count += 1
-    return sum_ / count, sum_, count
 
 
 class StdDev(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):

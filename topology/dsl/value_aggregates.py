@@ -55,6 +55,7 @@ class Min(_OneValue[V_contra, N], Generic[V_contra, N]):
     """
 
     kept = ("the least", "min(row.{name})")
+    statements = "if {result} is None or {x} < {result}:\n    {result} = {x}"
 
     def take(self, state: Any, value: Any) -> Any:
         """The lesser one; the first of equal ones."""
@@ -79,6 +80,7 @@ class Max(_OneValue[V_contra, N], Generic[V_contra, N]):
     """
 
     kept = ("the greatest", "max(row.{name})")
+    statements = "if {result} is None or {x} > {result}:\n    {result} = {x}"
 
     def take(self, state: Any, value: Any) -> Any:
         """The greater one; the first of equal ones."""
@@ -106,6 +108,7 @@ class First(_OneValue[V_contra, N], Generic[V_contra, N]):
     """
 
     kept = ("the first", "row.{name}[0]")
+    statements = "if {result} is None:\n    {result} = {x}"
 
     def take(self, state: Any, value: Any) -> Any:
         """The first one."""
@@ -131,6 +134,7 @@ class Last(_OneValue[V_contra, N], Generic[V_contra, N]):
     """
 
     kept = ("the last", "row.{name}[-1]")
+    statements = "{result} = {x}"
 
     def take(self, state: Any, value: Any) -> Any:  # noqa: ARG002
         """The last one."""

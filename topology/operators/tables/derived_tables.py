@@ -24,6 +24,7 @@ from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.plain_functions import is_true
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
 from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.topology.operators.tables.to_stream import stream_below
 
 #: derived(key, row of the parent) -> row
 DerivedRow: TypeAlias = "Callable[[Any, StoredRow | None], StoredRow | None]"
@@ -41,9 +42,11 @@ _FUNCTION = """\
 def bind({names}):
     def process(key, new, old, timestamp, headers, is_latest):
 {body}
-        forward(key, new, old, timestamp, headers, is_latest)
+        {forward}
     return process
 """
+_FORWARD = "forward(key, new, old, timestamp, headers, is_latest)"
+_FORWARD_TO_STREAM = "forward(key, new, timestamp, headers)"
 
 
 class DerivedNode(TableNode):
@@ -92,7 +95,9 @@ class DerivedNode(TableNode):
         return found
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
-        names: dict[str, Any] = {"derive": self.derivation(task), "forward": forward, "task": task}
+        below = stream_below(forward)
+        names: dict[str, Any] = {"derive": self.derivation(task), "task": task}
+        names["forward"] = below or forward
         keep, old = "", f"old = {self.derived_value.format(value='old')}\n"
         if self.store is not None:
             names["read"], names["write"] = bind_rows(task, self.store)
@@ -100,7 +105,11 @@ class DerivedNode(TableNode):
         body = f"{self.first_lines}new = {self.derived_value.format(value='new')}\n"
         body += old if self.sends_old_values else "old = None\n"
         body += self.lines_before_keeping() + keep
-        source = _FUNCTION.format(names=", ".join(names), body=indent(body, " " * 8).rstrip())
+        source = _FUNCTION.format(
+            names=", ".join(names),
+            body=indent(body, " " * 8).rstrip(),
+            forward=_FORWARD if below is None else _FORWARD_TO_STREAM,
+        )
         bind = make_function("bind", source, "table derived from another")
         process: TableProcess = bind(**names)
         return process

@@ -9,6 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logstate.contracts.errors import ProcessingError, TopologyError
 from logstate.serdes.built_in import type_of
@@ -95,6 +97,25 @@ def test_methods_of_classes_derived_from_built_in_aggregates_are_called() -> Non
 
     found: Any = Means.aggregate([19, 15, 12])
     assert (found.plain, found.in_tens, found.doubled, found.by_two) == (46 / 3, 10, 92 / 3, 6)
+
+
+@pytest.mark.parametrize("kind", [Count, Sum, Mean, Min, Max, First, Last])
+@given(values=st.lists(st.none() | st.integers(-9, 9) | st.floats(-9, 9), min_size=1))
+def test_the_text_of_a_step_does_what_the_methods_do(kind: Any, values: list[float | None]) -> None:
+    def take(self: Any, state: Any, value: Any) -> Any:
+        return kind.take(self, state, value)
+
+    with_calls: Any = type("WithCalls", (kind,), {"take": take})
+    text, called = kind(lambda order: order.cents), with_calls(lambda order: order.cents)
+    assert text.take_text()
+    assert not called.take_text()
+
+    class Compared(Aggregates[Order]):
+        by_text = text
+        by_calls = called
+
+    found: Any = Compared.aggregate([Order(value) for value in values])
+    assert found.by_text == found.by_calls
 
 
 class Longest(Aggregate[Order, list[str], int]):
