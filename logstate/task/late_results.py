@@ -1,6 +1,6 @@
 """Handle results that were stored by an operator and fail later, when they are due.
 
-Suppressed rows, final results and unmatched rows of joins are forwarded when a later record
+Suppressed rows, final results, unmatched rows of joins and timers are due when a later record
 arrives. A failure below them is not that record's fault: if the record were skipped instead, the
 row would stay in the store and fail again with every following record.
 
@@ -19,7 +19,7 @@ from logstate.contracts.errors import RecordError
 from logstate.contracts.records import RecordMetadata, TopicPartition
 from logstate.task.error_handlers import Decision, FailedRecord
 from logstate.task.handler_outcomes import HandlerOutcomes
-from logstate.task.record_errors import failed
+from logstate.task.record_errors import failed, punctuation_failed
 from logstate.task.task_progress import TaskProgress
 from logstate.topology.graph.origin import blame_for
 
@@ -81,7 +81,9 @@ class LateResults:
             except Exception as exc:
                 if not self._asks(exc):
                     raise
-                raise LateResultFailed(_row_of(node, edge), self._describe(exc), None) from exc
+                raise LateResultFailed(
+                    _row_of(node, edge), self._describe(node, exc), None
+                ) from exc
 
         return forward_row
 
@@ -103,13 +105,18 @@ class LateResults:
         task = self._task
         return (task.topic and RecordMetadata(task.topic, task.partition, task.offset)) or None
 
-    def _describe(self, exc: Exception) -> FailedRecord:
+    def _describe(self, node: str, exc: Exception) -> FailedRecord:
         task, place = self._task, self._record_metadata()
-        where = TopicPartition(task.topic or "", task.partition)
         found = blame_for(exc, task.sub_topologies)
-        error: RecordError = failed(where, task.offset, task.task_id, found, exc)
+        error: RecordError
+        if place is None:
+            stage = "punctuation"
+            error = punctuation_failed(node, task.timestamp, task.task_id, found, exc)
+        else:
+            stage, where = "processing", TopicPartition(place.topic, place.partition)
+            error = failed(where, place.offset, task.task_id, found, exc)
         error.__cause__ = exc
-        described = self._decisions.described(None, error, "processing", found.node)
+        described = self._decisions.described(None, error, stage, found.node)
         return replace(described, source=place)
 
 

@@ -65,15 +65,18 @@ class TimerSerde(Serde[Timer[K]]):
 class TimerLook:
     """What :class:`KeyTimers` schedules. By stream time, tasks call it before the record."""
 
-    __slots__ = ("_run_due", "last_due", "times")
+    __slots__ = ("_run_due", "call", "last_due", "times")
 
     def __init__(
         self,
         run_due: Callable[[int], None],
         last_due: Callable[[int], int | None],
         times: Callable[[], Iterator[int]],
+        call: Callable[[Any, int], None],
     ) -> None:
         self._run_due = run_due
+        #: calls back for a key and a time; a task replaces it to skip a timer that fails
+        self.call = call
         #: the time of the last timer up to a limit; None: there is none
         self.last_due = last_due
         #: the times of all timers, in order
@@ -187,8 +190,8 @@ class KeyTimers(Generic[K]):
         self._is_looking = False
         #: a callback has set a timer that is due, which is not in what was read ahead
         self._must_read_again = False
-        look = TimerLook(self._run_due, self._last_due, self._times)
-        self._check = context.schedule(every, kind, look)
+        self._look = TimerLook(self._run_due, self._last_due, self._times, self._call)
+        self._check = context.schedule(every, kind, self._look)
 
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
@@ -246,7 +249,10 @@ class KeyTimers(Generic[K]):
         if self._store.get(timer) is None:  # a callback before took it back
             return
         self._store.put(timer, None)
-        result = self._callback(timer.key, timer.at_ms)
+        self._look.call(timer.key, timer.at_ms)
+
+    def _call(self, key: K, at_ms: int) -> None:
+        result = self._callback(key, at_ms)
         if result is not None:
             refuse_unfinished(result, self._callback, "timer callback")
 

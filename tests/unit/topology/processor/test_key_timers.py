@@ -209,29 +209,52 @@ def test_timers_by_the_wall_clock_are_not_asked_before_records() -> None:
         assert [call.split("/")[0] for call in calls(driver)] == ["!a@0"]
 
 
-def test_a_timer_that_fails_leaves_its_record_and_the_time_for_the_next_attempt() -> None:
-    failed: list[str] = []
+class Fails(Sees):
+    """The timers of "bad" raise."""
+
+    def due(self, key: str, at_ms: int) -> None:
+        super().due(key, at_ms)
+        if key == "bad":
+            raise RuntimeError(key)
+
+
+def test_a_timer_that_fails_is_tried_again_and_skipped_before_its_record() -> None:
+    failed: list[FailedRecord] = []
     twice = retry(2, backoff=timedelta(milliseconds=5), then=skip)
 
     def handler(record: FailedRecord) -> Decision:
-        failed.append(record.stage)
+        failed.append(record)
         return twice(record)
 
-    class Fails(Sees):
-        def due(self, key: str, at_ms: int) -> None:
-            super().due(key, at_ms)
-            if key == "bad":
-                raise RuntimeError(key)
-
     with driver_of(Fails, error_handlers=ErrorHandlers(processing=handler)) as driver:
-        driver.pipe_all("in", [("a", 4, 0), ("bad", 5, 0), ("c", 99, 9)])
-        assert calls(driver) == ["a@0", "tick@0", "bad@0"]
+        driver.pipe_all("in", [("a", 4, 0), ("bad", 5, 0), ("late", 6, 0), ("c", 99, 9)])
+        assert calls(driver) == ["a@0", "tick@0", "bad@0", "late@0"]
         assert driver.task.stream_time == 0
         driver.advance_wall_clock(5)
-        # The whole look was undone, tried again, and skipped; its timers stay.
-        assert calls(driver) == ["c@9"]
-        assert failed == ["punctuation", "punctuation"]
-        assert [timer.at_ms for timer, _ in driver.store("timers").all()] == [4, 5, 99]
+        assert calls(driver) == ["!a@4/9", "!late@6/9", "c@9"]
+        assert [timer.at_ms for timer, _ in driver.store("timers").all()] == [99]
+        assert driver.task.skipped_total == 1
+    assert [(one.stage, one.attempt, one.node) for one in failed] == [
+        ("punctuation", 1, "remind"),
+        ("punctuation", 2, "remind"),
+    ]
+    assert "schedule 'timers of remind', called at 9, task 0_0" in str(failed[0].error)
+    assert "test_key_timers.py" in str(failed[0].error)
+
+
+@pytest.mark.parametrize("kind", ["stream_time", "wall_clock"])
+def test_a_timer_that_fails_does_not_stop_the_timers_of_other_keys(kind: Any) -> None:
+    class OfKind(Fails):
+        pass
+
+    OfKind.kind = kind
+    with driver_of(OfKind, error_handlers=ErrorHandlers(processing=skip)) as driver:
+        driver.pipe_all("in", [("a", 4, 0), ("bad", 5, 0), ("bad", 6, 0), ("b", 7, 0)])
+        driver.take_outputs()
+        driver.advance_wall_clock(9)
+        driver.pipe("in", "c", 50, timestamp=9)
+        assert [call.split("/")[0] for call in calls(driver) if call[0] == "!"] == ["!a@4", "!b@7"]
+        assert driver.task.skipped_total == 2
 
 
 def test_timers_by_the_wall_clock_need_no_records() -> None:
@@ -334,13 +357,13 @@ def test_a_callback_whose_call_does_nothing_is_refused(callback: Any, found: str
     assert "test_key_timers.py" in str(refused.value)
 
 
-def test_a_callback_that_hides_a_coroutine_keeps_its_timer() -> None:
+def test_a_callback_that_hides_a_coroutine_fails_for_its_timer() -> None:
     handlers = ErrorHandlers(processing=skip)
     with driver_of(calling_back(hides), error_handlers=handlers) as driver:
         driver.pipe("in", "a", 5, timestamp=0)
         driver.pipe("in", "b", 500, timestamp=10)
         assert driver.task.skipped_total == 1
-        assert [timer.key for timer, _ in driver.store("timers").all()] == ["a", "b"]
+        assert [timer.key for timer, _ in driver.store("timers").all()] == ["b"]
     with driver_of(calling_back(hides)) as driver:
         driver.pipe("in", "a", 5, timestamp=0)
         with pytest.raises(
