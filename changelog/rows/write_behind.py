@@ -64,7 +64,7 @@ class LoadedRows(dict[Any, Any]):
 
 #: The put of a store: ``accept`` notes the serialised key of a row that may wait, or returns.
 _PUT: Final = """\
-def bind(rows, row_keys, encoded, type_, encode_value, unfit, direct, {names}):
+def bind(rows, row_keys, encoded, type_, encode_value, refused, direct, {names}):
     def put({arguments}):
         {place_is}
         if row is not None:
@@ -87,7 +87,7 @@ _KEEP_ENCODED: Final = """\
 try:
     data = encode_value(value)
 except Exception as error:
-    raise unfit(error) from error.__cause__
+    raise refused(error) from error.__cause__
 {accept}
 rows.pop({place}, None)
 encoded[{place}] = data, row[1]"""

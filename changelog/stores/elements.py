@@ -108,10 +108,10 @@ class ElementReads(Generic[K, E, V]):
         try:
             row_key: bytes = ended_key(raw) + self._encode_element(element)
         except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise self._unfit_element(error) from error.__cause__
+            raise self._refused_element(error) from error.__cause__
         return row_key
 
-    def _unfit_element(self, error: Exception) -> Exception:
+    def _refused_element(self, error: Exception) -> Exception:
         """The error of the same class that says of which store the element is."""
         if type(error) not in (TypeError, SerdeError):
             return error
@@ -127,7 +127,7 @@ class ElementReads(Generic[K, E, V]):
             if upper is not None:
                 end = prefix + self._encode_element(upper) + b"\x00"
         except Exception as error:  # noqa: BLE001
-            raise self._unfit_element(error) from error.__cause__
+            raise self._refused_element(error) from error.__cause__
         return self._reads.scan(begin, end, reverse=reverse) if begin < end else iter(())
 
     def _count(self, prefix: bytes) -> int:

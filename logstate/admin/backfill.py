@@ -109,7 +109,11 @@ def open_backfill(
 ) -> StoppedApplication:
     """Open the application, with the longest transactions that brokers allow by default."""
     return StoppedApplication.on_brokers(
-        application_id, bootstrap, config, timeout_ms=_TRANSACTION_TIMEOUT_MS, tells=True
+        application_id,
+        bootstrap,
+        config,
+        timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        reports_positions=True,
     )
 
 

@@ -82,11 +82,14 @@ class StoppedApplication:
         config: Mapping[str, Any] | None = None,
         *,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        tells: bool = False,
+        reports_positions: bool = False,
     ) -> Self:
-        """``timeout_ms``: of its transactions; ``tells``: whether these report positions."""
+        """``timeout_ms``: of its transactions; ``reports_positions``: whether these do."""
         cluster = KafkaCluster(
-            bootstrap, config, transaction_timeout_ms=timeout_ms, reports_positions=tells
+            bootstrap,
+            config,
+            transaction_timeout_ms=timeout_ms,
+            reports_positions=reports_positions,
         )
         logs = KafkaLogs({"bootstrap.servers": bootstrap, **(config or {})})
         return cls(application_id, cluster, logs)
@@ -269,8 +272,8 @@ def commits_of_tasks(
     found = {}
     for partition in range(partitions):
         task = TaskId(number, partition)
-        told = {topic: committed.get(TopicPartition(topic, partition)) for topic in sources}
-        known = {t: one for t, one in told.items() if one is not None and one.offset is not None}
+        offsets = {topic: committed.get(TopicPartition(topic, partition)) for topic in sources}
+        known = {t: one for t, one in offsets.items() if one is not None and one.offset is not None}
         found[task] = _commit_of(known, cut_records.get(cut_key(task)), logged_as)
     return found
 
@@ -281,11 +284,13 @@ def names_of_logs(stored: Manifest) -> dict[str, str]:
 
 
 def _commit_of(
-    told: Mapping[str, Committed], cut_record: bytes | None, logged_as: Mapping[str, str]
+    offsets: Mapping[str, Committed], cut_record: bytes | None, logged_as: Mapping[str, str]
 ) -> CommitOfTask:
-    commit = commit_of_task(told, cut_record)
+    commit = commit_of_task(offsets, cut_record)
     if commit.clocks:
         return commit
     # Kafka Streams wrote the last commit, or there is none.
-    metadata = [decode_cut(one.metadata, committed_offset=one.offset or 0) for one in told.values()]
+    metadata = [
+        decode_cut(one.metadata, committed_offset=one.offset or 0) for one in offsets.values()
+    ]
     return commit._replace(clocks=clocks_of_streams(metadata, logged_as))

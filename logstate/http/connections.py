@@ -207,7 +207,7 @@ class Connections:
 
     # ------------------------------------------------------------------ state
 
-    def tell(self, one: Accepted, state: str, held: int) -> None:
+    def record_state(self, one: Accepted, state: str, held: int) -> None:
         """Record the state of a connection, and how many bytes it holds."""
         descriptor = one.fileno()
         if self._open.get(descriptor) is not one:

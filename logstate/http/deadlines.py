@@ -167,7 +167,7 @@ class _Limited(asyncio.Protocol):
             state = BUSY
         else:
             state = IDLE if self._has_asked else FRESH
-        self.counted.tell(self._place, state, len(self._ahead) + unsent + body)
+        self.counted.record_state(self._place, state, len(self._ahead) + unsent + body)
 
     def _close(self) -> None:
         """Close at once without writing: asyncio logs writes to a closed connection."""

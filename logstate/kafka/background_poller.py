@@ -48,7 +48,7 @@ class BackgroundPoller:
         self._handed: list[Rebalance] = []
         #: the background thread is in a callback and makes the worker's calls; None ends the wait
         self._is_held_up = False
-        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._is_closed = False
         #: records that were polled and not returned yet, oldest first
         self.kept: list[Message] = []
@@ -57,7 +57,7 @@ class BackgroundPoller:
         """Poll on another thread, which a rebalance may block; one at a time."""
         if self._running is None or not self._running.is_alive():
             self._running = threading.Thread(
-                target=self.poll, args=(is_still,), name="poll-beside", daemon=True
+                target=self.poll, args=(is_still,), name="background-poll", daemon=True
             )
             self._running.start()
 
@@ -87,7 +87,7 @@ class BackgroundPoller:
         if rebalance.kind == "assigned":
             return
         self._is_held_up = True
-        while (errand := self._errands.get()) is not None:
+        while (errand := self._calls.get()) is not None:
             errand()
 
     # ------------------------------------------------------------------ on the worker's thread
@@ -102,7 +102,7 @@ class BackgroundPoller:
         while not self._turn.acquire(timeout=_LOOK_S):
             if self._is_held_up:
                 result: Future[T] = Future()
-                self._errands.put(partial(_make, function, result))
+                self._calls.put(partial(_make, function, result))
                 return result.result()
         try:
             return function()
@@ -118,7 +118,7 @@ class BackgroundPoller:
                     self._answer_all(answer)
                 finally:
                     self._is_held_up = False
-                    self._errands.put(None)
+                    self._calls.put(None)
         try:
             self._answer_all(answer)
             yield

@@ -111,7 +111,7 @@ def list_(
     incomplete = incomplete_cuts(bootstrap, application_id, kafka=kafka)
     if as_json:
         rows = [_as_json(one) for one in cuts]
-        print_json({"application_id": application_id, "cuts": rows, "half_made": incomplete})
+        print_json({"application_id": application_id, "cuts": rows, "incomplete": incomplete})
     else:
         print_table(_table(cuts, incomplete))
 

@@ -250,7 +250,7 @@ def test_who_holds_most_is_closed_where_all_hold_too_much() -> None:
             return self._number
 
     small, large = One("small", 1), One("large", 2)
-    counted.tell(large, "busy", 70)  # type: ignore[arg-type]
-    counted.tell(small, "busy", 40)  # type: ignore[arg-type]
+    counted.record_state(large, "busy", 70)  # type: ignore[arg-type]
+    counted.record_state(small, "busy", 40)  # type: ignore[arg-type]
     assert closed == ["large"]
     assert counted.held == 40
