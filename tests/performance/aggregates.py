@@ -20,10 +20,10 @@ from logstate import Aggregates, Count, Max, Mean, Min, StreamsBuilder, Sum
 from logstate.topology.plan.plan import Topology
 from tests.performance.events import Event as Written
 from tests.performance.events import write_events
-from tests.performance.instructions import counted, process_all, task_of
+from tests.performance.instructions import MANY, instructions, process_all, task_of
 from tests.performance.logstate_peer import Event
 
-_FEW, _MANY = 3_000, 9_000
+_MODULE = "tests.performance.aggregates"
 _KEYS = 500
 
 
@@ -95,18 +95,9 @@ def _declared(name: str, *, by_hand: bool) -> Topology:
 def work(name: str, records: int, *, by_hand: bool) -> None:
     """What is counted: ``records`` records through one task."""
     events: list[Written] = []
-    write_events(_MANY, _KEYS, "", events.append)
+    write_events(MANY, _KEYS, "", events.append)
     task = task_of(_declared(name, by_hand=by_hand), "aggregates", ("in", "out"))
     process_all(task, "in", events[:records])
-
-
-def instructions(name: str, *by_hand: str) -> float:
-    """Instructions per record."""
-    few, many = (
-        counted("tests.performance.aggregates", name, *by_hand, "--inside", str(records))
-        for records in (_FEW, _MANY)
-    )
-    return (many - few) / (_MANY - _FEW)
 
 
 def main() -> None:
@@ -120,7 +111,7 @@ def main() -> None:
         work(a.names[0], a.inside, by_hand=a.by_hand)
         return
     for name in a.names or _COMPARED:
-        base, measured = instructions(name, "--by-hand"), instructions(name)
+        base, measured = instructions(_MODULE, name, "--by-hand"), instructions(_MODULE, name)
         ratio = f"{measured / base:.3f}"
         print(f"with the {name}: {measured:,.0f}, by hand: {base:,.0f} per record: {ratio}")
 

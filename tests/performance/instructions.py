@@ -31,7 +31,7 @@ from tests.performance.settings import PARTITIONS
 from tests.performance.stages import fetched, table_rows
 from tests.performance.workload import WORKLOADS
 
-_FEW, _MANY = 3_000, 9_000
+_FEW, MANY = 3_000, 9_000
 _BATCH = 1_000
 _KEYS = 500
 _APPLICATION = "instructions"
@@ -46,7 +46,7 @@ def work(code: str, emit: str, records: int) -> None:
     made = topology(argparse.Namespace(**names, emit=emit))
     task = task_of(made, _APPLICATION, (_INPUT, _OUTPUT, _TABLE))
     events: list[Event] = []
-    write_events(_MANY, _KEYS, "", events.append)
+    write_events(MANY, _KEYS, "", events.append)
     if code == "W6":
         rows = [(b"key-%06d" % n, b"v" * 100, n, None) for n in range(records)]
         for first in range(0, records, _BATCH):
@@ -93,17 +93,13 @@ def process_all(task: Task, topic: str, events: Sequence[Event]) -> None:
             task.state.apply()
 
 
-def instructions(code: str, emit: str) -> float:
-    """Instructions per record."""
-    few, many = (_count(code, emit, records) for records in (_FEW, _MANY))
-    return (many - few) / (_MANY - _FEW)
+def instructions(module: str, *arguments: str, few: int = _FEW, many: int = MANY) -> float:
+    """Instructions per record of a module that does its work with ``--inside RECORDS``."""
+    counts = [_counted(module, *arguments, "--inside", str(records)) for records in (few, many)]
+    return (counts[1] - counts[0]) / (many - few)
 
 
-def _count(code: str, emit: str, records: int) -> int:
-    return counted("tests.performance.instructions", code, "--emit", emit, "--inside", str(records))
-
-
-def counted(module: str, *arguments: str) -> int:
+def _counted(module: str, *arguments: str) -> int:
     """Return the instructions of a Python module that is run with these arguments."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     answer = subprocess.run(
@@ -130,7 +126,8 @@ def main() -> None:
         if a.inside is not None:
             work(code, a.emit, a.inside)
         else:
-            print(f"{code} {a.emit}: {instructions(code, a.emit):,.0f} per record", flush=True)
+            found = instructions("tests.performance.instructions", code, "--emit", a.emit)
+            print(f"{code} {a.emit}: {found:,.0f} per record", flush=True)
 
 
 if __name__ == "__main__":

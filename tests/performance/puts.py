@@ -30,7 +30,7 @@ from logstate import (
     timestamped_key_value_store,
 )
 from logstate.contracts.stores import ValueAndTimestamp
-from tests.performance.instructions import counted, task_of
+from tests.performance.instructions import instructions, task_of
 
 _COMMIT = 3_000
 _FEW, _MANY = 2 * _COMMIT, 6 * _COMMIT
@@ -111,16 +111,6 @@ def work(name: str, ttl_ms: int, keys: int, puts: int) -> None:
             task.state.apply()
 
 
-def instructions(name: str, ttl_ms: int, keys: int) -> float:
-    """Instructions per put."""
-    arguments = [name, "--keys", str(keys), "--ttl", str(ttl_ms)]
-    few, many = (
-        counted("tests.performance.puts", *arguments, "--inside", str(puts))
-        for puts in (_FEW, _MANY)
-    )
-    return (many - few) / (_MANY - _FEW)
-
-
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.performance.puts")
@@ -135,7 +125,11 @@ def main() -> None:
         return
     for name in a.stores or COMPARED:
         plain = COMPARED.get(name, name)
-        base, measured = (instructions(one, a.ttl, a.keys) for one in (plain, name))
+        given = ["--keys", str(a.keys), "--ttl", str(a.ttl)]
+        base, measured = (
+            instructions("tests.performance.puts", one, *given, few=_FEW, many=_MANY)
+            for one in (plain, name)
+        )
         ratio = f"{measured / base:.2f}"
         print(f"{name}: {measured:,.0f}, {plain}: {base:,.0f} per put: {ratio}", flush=True)
 
