@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import ClassVar, Protocol, Self
 
+from logstate.task.error_handlers import ErrorHandlers
 from logstate.testing import TopologyTestDriver
+from logstate.testing.simulation.slot import Slot
 from logstate.testing.simulation.swarm import Swarm
 from logstate.testing.simulation.upstream import Input
 from logstate.topology import Topology
@@ -36,6 +38,7 @@ class OrdersSchedule(Schedule):
     price_every: ClassVar[int] = 4
     #: the smallest event time; a transaction cannot send time 0
     first_ms: ClassVar[int] = 0
+    handlers: ClassVar[ErrorHandlers] = ErrorHandlers()
 
     @classmethod
     def of(cls, seed: int) -> Self:
@@ -52,6 +55,11 @@ class OrdersSchedule(Schedule):
     def _topology(self) -> Topology:
         return self.make_topology(in_memory=self.swarm.in_memory)
 
+    def _slot(self, number: int) -> Slot:
+        slot = super()._slot(number)
+        slot.handle_errors(self.handlers)
+        return slot
+
     def _judge(self) -> None:
         raise NotImplementedError
 
@@ -60,7 +68,8 @@ class OrdersSchedule(Schedule):
         found: dict[str, dict[str, list[str]]] = {}
         for partition in range(self.partitions):
             orders = tuple(one for one in self.inputs if one.partition == partition)
-            records = _undisturbed(type(self).make_topology, orders, tuple(topics))
+            make, handlers = type(self).make_topology, self.handlers
+            records = _undisturbed(make, orders, tuple(topics), handlers)
             for topic, pairs in records.items():
                 found.setdefault(topic, {}).update(by_key(pairs))
         return found
@@ -90,9 +99,12 @@ def by_key(records: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 @cache
 def _undisturbed(
-    make_topology: _MakeTopology, orders: tuple[Input, ...], topics: tuple[str, ...]
+    make_topology: _MakeTopology,
+    orders: tuple[Input, ...],
+    topics: tuple[str, ...],
+    handlers: ErrorHandlers,
 ) -> dict[str, list[tuple[str, str]]]:
-    with TopologyTestDriver(make_topology(in_memory=True)) as driver:
+    with TopologyTestDriver(make_topology(in_memory=True), error_handlers=handlers) as driver:
         for one in orders:
             driver.pipe_raw(flow.ORDERS, one.key, one.value, one.timestamp)
         return {topic: driver.read(topic, key=str, value=str) for topic in topics}

@@ -44,6 +44,7 @@ from tests.campaigns.simulation.rankings import Rankings
 from tests.campaigns.simulation.refused_results import RefusedResults
 from tests.campaigns.simulation.reshards import Reshards
 from tests.campaigns.simulation.schedule import Schedule
+from tests.campaigns.simulation.skipped_results import SkippedResults
 from tests.campaigns.simulation.slow_functions import SlowFunctions
 from tests.campaigns.simulation.slow_replay import SlowReplay
 from tests.campaigns.simulation.stale_copies import StaleCopies
@@ -103,6 +104,7 @@ STORIES = {
     "rankings": Story(Rankings.of),
     "refused_results": Story(RefusedResults.of),
     "reshards": Story(Reshards.of),
+    "skipped_results": Story(SkippedResults.of),
     "slow_functions": Story(SlowFunctions.of),
     "slow_replay": Story(SlowReplay.of),
     "stale_copies": Story(StaleCopies.of),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from logstate.changelog import cut
 from logstate.task import batch_loop, task
 from logstate.task.punctuation import Punctuations
+from logstate.task.record_guard import RecordGuard
+from logstate.topology.operators.streams.process import OperatorContext
 from logstate.topology.processor.key_timers import KeyTimers
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
 from tests.campaigns.simulation.planted.edit import edit
+from tests.campaigns.simulation.skipped_results import SkippedResults
 from tests.campaigns.simulation.timers import Timers
 
 
@@ -53,6 +56,19 @@ def looks_for_timers_begin_again_after_a_restart(patch: Patch) -> None:
 def looks_for_timers_are_restored_in_the_order_of_their_names(patch: Patch) -> None:
     """The cut has schedules by name, so those that are due together change places at a restart."""
     edit(patch, cut, "_content", "dict(cut.clocks)", "_in_order(cut.clocks)")
+
+
+@scenario_bug(SkippedResults.of)
+def a_timer_that_fails_stops_the_others(patch: Patch) -> None:
+    """The handler decides about the whole look, whose timers all stay."""
+    edit(patch, OperatorContext, "_skip_timers_that_fail", "look.call = ", "_ = ")
+
+
+@scenario_bug(SkippedResults.of)
+def a_timer_that_fails_keeps_what_it_sent(patch: Patch) -> None:
+    """A look is not undone before it is repeated without the timer that failed."""
+    old = "except LateResultFailed as late:\n            self._end_recording(rollback=True)"
+    edit(patch, RecordGuard, "guarded_callback", old, old.replace("True", "False"))
 
 
 @scenario_bug(Timers.of)
