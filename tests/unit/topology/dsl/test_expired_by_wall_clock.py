@@ -189,7 +189,7 @@ def test_a_look_with_a_row_that_is_retried_is_undone_and_made_again(needs_record
             driver.pipe("in", "c", 3)
         for _ in range(6):
             driver.advance_wall_clock(5)
-        assert failed == ["processing", "processing"]
+        assert failed == ["punctuation", "punctuation"]
         gone = expired(driver)
         assert gone[:2] == [("a", 1, START_MS + TTL_MS), ("b", 2, START_MS + TTL_MS)]
         assert [key for key, _, _ in gone[2:]] == ["c"] * needs_record
