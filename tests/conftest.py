@@ -42,7 +42,10 @@ from tests.examples_tried import IN_THE_SUITE
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
 #: tests that read the syntax of every file
-OF_EVERY_FILE = ("test_tidy.py", "test_imports.py", "unit/logstate/kafka/test_forbidden_calls.py")
+OF_EVERY_FILE = (
+    *("test_tidy.py", "test_imports.py", "test_packages.py"),
+    "unit/logstate/kafka/test_forbidden_calls.py",
+)
 #: tests that go through the same lines many times, or through none
 REPETITIVE = tuple(
     ROOT / "tests" / path
@@ -62,7 +65,7 @@ REPETITIVE = tuple(
         ),
         "unit/logstate/worker/test_snapshots.py",
         *("unit/changelog/stores/test_readers.py", "unit/logstate/queries/test_query_cost.py"),
-        *("unit/logstate/restore/test_committed_offsets.py", "test_packages.py"),
+        "unit/logstate/restore/test_committed_offsets.py",
         *("unit/topology/dsl/test_documentation.py", "unit/topology/graph/test_stability.py"),
         "unit/topology/processor/test_scan_cost.py",
         *(
@@ -223,7 +226,8 @@ class TwoQueues(LoadScopeScheduling):
 
     What shares something dear stays together: a file of tests its brokers, all tests of Spark their
     session, those of the page their browser, some house rules the syntax of every file, the wheel
-    and the site their one build. A broker for all files is each process's own.
+    and the site their one build, the tests of types one run of each type checker. A broker for all
+    files is each process's own.
     """
 
     #: whose tests mostly wait; the longest first, lest one is left alone at the end
@@ -239,6 +243,11 @@ class TwoQueues(LoadScopeScheduling):
         *("logstate/directory", "logstate/restore", "logstate/worker/test_planned_topics.py"),
     )
     TOGETHER = ("spark", "browser", "test_site.py", "test_wheel.py")
+    #: files with something dear for all of their tests
+    WHOLE_FILES = (
+        *("unit/topology/dsl/test_typing.py", "test_source_archive.py"),
+        *("demo/test_app.py", "demo/test_reference.py"),
+    )
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -249,9 +258,10 @@ class TwoQueues(LoadScopeScheduling):
         folder = Path(path).parts[1]
         if folder in self.TOGETHER:
             return f"tests/{folder}"
-        if path.removeprefix("tests/") in OF_EVERY_FILE:
+        file = path.removeprefix("tests/")
+        if file in OF_EVERY_FILE:
             return "tests/every file"
-        return path if folder == "broker" else nodeid
+        return path if folder == "broker" or file in self.WHOLE_FILES else nodeid
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if self._waiting is None:
