@@ -23,6 +23,7 @@ import gc
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -32,6 +33,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from _pytest.assertion import rewrite
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -42,9 +44,12 @@ from tests.examples_tried import IN_THE_SUITE
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
 #: tests that read the syntax of every file
-OF_EVERY_FILE = ("test_tidy.py", "test_imports.py", "unit/logstate/kafka/test_forbidden_calls.py")
+OF_EVERY_FILE = (
+    *("test_tidy.py", "test_imports.py", "test_packages.py"),
+    "unit/logstate/kafka/test_forbidden_calls.py",
+)
 #: tests that go through the same lines many times, or through none
-REPETITIVE = tuple(
+REPETITIVE = frozenset(
     ROOT / "tests" / path
     for path in (
         *("broker/test_conformance_on_broker.py", "broker/test_restore_fixtures.py"),
@@ -62,7 +67,7 @@ REPETITIVE = tuple(
         ),
         "unit/logstate/worker/test_snapshots.py",
         *("unit/changelog/stores/test_readers.py", "unit/logstate/queries/test_query_cost.py"),
-        *("unit/logstate/restore/test_committed_offsets.py", "test_packages.py"),
+        "unit/logstate/restore/test_committed_offsets.py",
         *("unit/topology/dsl/test_documentation.py", "unit/topology/graph/test_stability.py"),
         "unit/topology/processor/test_scan_cost.py",
         *(
@@ -97,25 +102,48 @@ hypothesis.settings.register_profile(
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     gc.disable()  # nothing that is imported becomes garbage
-    # Importing all tests goes through the same lines in every process: one measures it.
     measured = _coverage_of_worker(session.config)
-    if measured is None or session.config.workerinput["workerid"] == "gw0":
-        return (yield)
-    measured.pause()
+    if measured is not None:
+        measured.pause()
+    if hasattr(session.config, "workerinput"):
+        _rewrite_part(session.config, **session.config.workerinput)
+    # Importing all tests goes through the same lines in every process: one measures it.
+    measures = measured is not None and session.config.workerinput["workerid"] == "gw0"
+    if measures:
+        measured.resume()
     try:
         return (yield)
     finally:
-        measured.resume()
+        if measured is not None and not measures:
+            measured.resume()
+
+
+def _rewrite_part(config: pytest.Config, workerid: str, workercount: int, **_: object) -> None:
+    """Rewrite the assertions of a worker's part of the files, and write their byte code for all.
+
+    In a new clone each worker would rewrite each file, for five seconds of a core.
+    """
+    if sys.dont_write_bytecode:
+        return
+    state = config.stash[rewrite.assertstate_key]
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    for path in files[int(workerid.removeprefix("gw")) :: workercount]:
+        folder = rewrite.get_cache_dir(path)
+        compiled = folder / f"{path.stem}{rewrite.PYC_TAIL}"
+        if not compiled.exists() and rewrite.try_makedirs(folder):
+            source_hash, code = rewrite._rewrite_test(path, config)
+            rewrite._write_pyc(state, code, source_hash, compiled)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if (tier := _tier(item)) is not None:
+    tiers = {item: _tier(item) for item in items}
+    for item, tier in tiers.items():
+        if tier is not None:
             item.add_marker(tier)
         if _is_property(item) or _is_repetitive(item.path):
             item.add_marker("no_cover")
     order = (None, *TIERS)
-    items.sort(key=lambda item: order.index(_tier(item)))
+    items.sort(key=lambda item: order.index(tiers[item]))
 
 
 def pytest_collection_finish() -> None:
@@ -136,7 +164,7 @@ def _is_property(item: pytest.Item) -> bool:
 
 @cache
 def _is_repetitive(path: Path) -> bool:
-    return any(path.is_relative_to(one) for one in REPETITIVE)
+    return not REPETITIVE.isdisjoint((path, *path.parents))
 
 
 def _tier(item: pytest.Item) -> str | None:
@@ -223,7 +251,8 @@ class TwoQueues(LoadScopeScheduling):
 
     What shares something dear stays together: a file of tests its brokers, all tests of Spark their
     session, those of the page their browser, some house rules the syntax of every file, the wheel
-    and the site their one build. A broker for all files is each process's own.
+    and the site their one build, the tests of types one run of each type checker. A broker for all
+    files is each process's own.
     """
 
     #: whose tests mostly wait; the longest first, lest one is left alone at the end
@@ -239,6 +268,11 @@ class TwoQueues(LoadScopeScheduling):
         *("logstate/directory", "logstate/restore", "logstate/worker/test_planned_topics.py"),
     )
     TOGETHER = ("spark", "browser", "test_site.py", "test_wheel.py")
+    #: files with something dear for all of their tests
+    WHOLE_FILES = (
+        *("unit/topology/dsl/test_typing.py", "test_source_archive.py"),
+        *("demo/test_app.py", "demo/test_reference.py"),
+    )
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -249,9 +283,10 @@ class TwoQueues(LoadScopeScheduling):
         folder = Path(path).parts[1]
         if folder in self.TOGETHER:
             return f"tests/{folder}"
-        if path.removeprefix("tests/") in OF_EVERY_FILE:
+        file = path.removeprefix("tests/")
+        if file in OF_EVERY_FILE:
             return "tests/every file"
-        return path if folder == "broker" else nodeid
+        return path if folder == "broker" or file in self.WHOLE_FILES else nodeid
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if self._waiting is None:

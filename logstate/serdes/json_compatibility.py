@@ -34,9 +34,12 @@ from logstate.serdes.json_schema import (
 
 _UNREADABLE = (
     "Stored rows do not decode to their old meaning. Keep the field's type and add another"
-    " field with a default"
+    " field with a default, or use a store of another name and forget this one"
 )
-_NO_DEFAULT = "Stored rows do not have it. Give the field a default"
+_NO_DEFAULT = (
+    "Stored rows do not have it. Give the field a default. Fields of agg() have none: use a store"
+    " of another name and forget this one"
+)
 _MAY_LACK = "It had a default, so stored rows may lack it. Give the field a default again"
 _ADDED = "Stored rows are read with the default"
 _GONE = "It is skipped in stored rows; a row loses it with its next update"

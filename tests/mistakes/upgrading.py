@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
-from logstate import Application, StreamsBuilder, upgradable
+from logstate import Application, Count, StreamsBuilder, Sum, upgradable
 from logstate.testing import FakeCluster
 from tests.campaigns.upgrades import topologies as t
 from tests.mistakes.mistake import mistake
@@ -56,6 +56,23 @@ def a_store_gets_another_name() -> None:
 @mistake("value.note", "stored nothing, declared string", "Give the field a default")
 def a_field_without_a_default_is_added() -> None:
     deployed(t.totals(t.Total), t.totals(t.WithoutDefault))
+
+
+@mistake(
+    "value.row_count",
+    "stored nothing, declared integer",
+    "Fields of agg() have none: use a store of another name and forget this one",
+)
+def agg_of_a_table_loses_its_count() -> None:
+    def grouped(**aggregates: Any) -> t.Declare:
+        def declare(builder: StreamsBuilder) -> None:
+            table = builder.table(t.INPUT, key=str, value=str, store="all")
+            groups = table.group_by(lambda k, v: (v, v), name="by", key=str, value=str)
+            groups.agg(**aggregates, store="counts")
+
+        return declare
+
+    deployed(grouped(length=Sum(len), n=Count()), grouped(length=Sum(len)))
 
 
 @mistake("renamed must be {'stored name': 'declared name'}", "got ['counts']")

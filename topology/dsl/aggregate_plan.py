@@ -9,7 +9,7 @@ no text.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from textwrap import indent
 from typing import Any, NamedTuple
 
@@ -35,6 +35,14 @@ def bind({names}):
 """
 
 
+#: a step that names its aggregate and the value where it fails; entering it costs no call
+_GUARDED = """\
+try:
+{text}
+except Exception as error:
+    raise not_taken{number}(error, {x})"""
+
+
 class Field(NamedTuple):
     """One aggregate of a record, and the type of the values of its field."""
 
@@ -58,6 +66,7 @@ class AggregatePlan:
         of_table: bool = False,
     ) -> None:
         self.record, self.fields, self._of_table = record, dict(declared), of_table
+        self._kinds = {name: type(one.aggregate).__name__ for name, one in declared.items()}
         #: the field with the number of a table's rows in the group
         self._counter = ""
         if of_table:
@@ -105,10 +114,23 @@ class AggregatePlan:
         """
         initializer = self.initializer if self._of_table else no_row
         fold = Fold(prefix, initializer, _with_key(self.add), self.merger(), self.row_serde())
+        fold = fold._replace(no_merger=self._no_merger())
         refusal = self._no_difference()
         if refusal is not None:
             return fold._replace(no_difference=refusal)
         return fold._replace(difference=self.difference)
+
+    def _no_merger(self) -> str:
+        """Why rows of two sessions cannot be merged; "" if they can."""
+        for name, (aggregate, _) in self.fields.items():
+            kind = type(aggregate)
+            if kind.merge is Aggregate.merge:
+                return (
+                    f"{name}={kind.__name__}(...) has no method merge(a, b), and a record between"
+                    " two sessions makes them one. Write one that returns the state of both; a is"
+                    " that of the earlier session."
+                )
+        return ""
 
     def _no_difference(self) -> str | None:
         """Why rows have no difference; None if they have."""
@@ -220,6 +242,12 @@ class AggregatePlan:
             else:
                 step = _calling(number, name, columns, x)
                 names |= {f"fold{number}": fold, f"result_of{number}": aggregate.result}
+            if isinstance(aggregate, FieldAggregate) and aggregate.takes:
+                names[f"not_taken{number}"] = partial(
+                    aggregate.not_taken, f"{name}={self._kinds[name]}(...)"
+                )
+                guarded = _GUARDED.format(number=number, x=x, text=indent(step.text, "    "))
+                step = step._replace(text=guarded)
             lines += step.before
             steps.setdefault(x, []).append(step)
             results.append(step.result)

@@ -138,12 +138,14 @@ def _record_class(
         raise declaration_error(
             f"{name} has no aggregates. Give at least one, such as orders=Count()."
         )
-    for key in fields:
-        if key.startswith("_") or keyword.iskeyword(key) or key in _TAKEN:
+    for key, field in fields.items():
+        is_name = key.isidentifier() and not keyword.iskeyword(key)
+        if not is_name or key.startswith("_") or key in _TAKEN:
             raise declaration_error(
-                f"An aggregate cannot have the name {key!r}: it begins with an underscore, is a"
-                " keyword, or is a method of the record. Choose another name."
+                f"An aggregate cannot have the name {key!r}: it is not a name of Python, begins"
+                " with an underscore, or is a method of the record. Choose another name."
             )
+        _check_methods(key, type(field.aggregate))
     results = [(key, one.aggregate.types(one.type)[1]) for key, one in fields.items()]
     namespace = {"__qualname__": name, **others, _FIELDS: dict(fields)}
     namespace["aggregate"] = classmethod(_aggregate)
@@ -152,6 +154,18 @@ def _record_class(
         name, results, frozen=True, module=module, namespace=namespace
     )
     return record
+
+
+def _check_methods(name: str, cls: type[Aggregate[Any, Any, Any]]) -> None:
+    for method, is_own in (
+        ("initial()", cls.initial is not Aggregate.initial),
+        ("add(state, value)", cls.add is not Aggregate.add),
+    ):
+        if not is_own:
+            raise declaration_error(
+                f"{name}={cls.__name__}(...) has no method {method}, which every aggregate needs."
+                " Write it, or derive from a built-in aggregate, such as Sum."
+            )
 
 
 def _aggregate(cls: type[msgspec.Struct], values: Iterable[Any], /) -> Any:

@@ -19,8 +19,11 @@ from typing import (
     overload,
 )
 
+from logstate.contracts.error_text import text_of
+from logstate.contracts.setting_rules import shown
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import function_site
+from logstate.topology.graph.blame import blame
 
 #: values of records
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -139,6 +142,8 @@ class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]
     #: ``take`` and ``result`` as statements over ``{x}``, the parts and ``{result}``: they do
     #: exactly what the methods do, and save the calls; "" is without them
     statements: ClassVar[str] = ""
+    #: what the values of the field have to be, for messages; "" if every value is taken
+    takes: ClassVar[str] = ""
     field: Callable[[Any], Any]
 
     def __init__(self, field: Callable[[V_contra], N], returns: type[N] | None = None) -> None:
@@ -166,6 +171,21 @@ class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]
         found: Any = author
         is_same = cls.take is found.take and cls.result is found.result and cls.add is found.add
         return cls.statements if is_same else ""
+
+    def not_taken(self, name: str, error: Exception, value: Any) -> Exception:
+        """The error for a value of the field that the aggregate ``name`` cannot take.
+
+        An error of a user's function that was called is returned as it came.
+        """
+        if blame(error).function is not None:
+            return error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        found = kind(
+            f"{name} takes {self.takes}, and its function {function_site(self.field)} returned"
+            f" {shown(value)}: {text_of(error)}. Return such a value, or None, which is ignored"
+        )
+        found.__cause__ = error
+        return found
 
     def add(self, state: S, value: V_contra) -> S:
         """The state after one more value; unchanged if its field is None."""

@@ -85,6 +85,8 @@ class Fold(NamedTuple):
         "only you know what has to be added to one aggregate to get another. Give"
         " difference=lambda new, old: new - old, or use count() or agg(...) with Count() and Sum()"
     )
+    #: why aggregates of two sessions cannot be merged, and what to do; "" if they can
+    no_merger: str = ""
 
 
 COUNT = Fold(
@@ -219,6 +221,8 @@ class StreamAggregation:
             return AggregateNode(name, **options)
         options["emit_interval_ms"] = self.emit_interval_ms
         if isinstance(windows, SessionWindows):
+            if fold.no_merger:
+                raise declaration_error(fold.no_merger)
             assert fold.merger is not None
             return SessionAggregateNode(name, windows=windows, merger=fold.merger, **options)
         if isinstance(windows, SlidingWindows):

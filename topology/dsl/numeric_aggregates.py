@@ -91,6 +91,7 @@ class Sum(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
     Source: SQL's ``SUM``.
     """
 
+    takes = "values that can be added (+)"
     statements = "{result} = {x} if {result} is None else {result} + {x}"
 
     def take(self, state: Any, value: Any) -> Any:
@@ -118,6 +119,7 @@ class Sum(FieldAggregate[V_contra, N, Any, N], Generic[V_contra, N]):
 class _SumOfRows(FieldAggregate[Any, Any, Any, Any]):
     """A sum and the number of its values."""
 
+    takes = "values that can be added (+)"
     parts = ("", "count")
     first = (None, 0)
     statements = f"{Sum.statements}\n{{count}} += 1"
@@ -159,6 +161,7 @@ class Mean(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     Source: SQL's ``AVG``.
     """
 
+    takes = "numbers"
     parts = ("sum", "count")
     first = (None, 0)
     statements = """\
@@ -219,6 +222,7 @@ class StdDev(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     Source: SQL's ``STDDEV_SAMP`` and ``STDDEV_POP``.
     """
 
+    takes = "numbers"
     parts = ("count", "mean", "m2")
     first = (0, 0.0, 0.0)
 
@@ -301,6 +305,7 @@ class Ewma(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     Source: pandas' and Polars' ``ewm_mean(alpha=..., adjust=True)``.
     """
 
+    takes = "numbers"
     parts = ("", "weight")
     first = (None, 0.0)
 

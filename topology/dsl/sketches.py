@@ -60,6 +60,7 @@ class Quantile(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     Source: ``kll_doubles_sketch`` of Apache DataSketches; SQL's ``PERCENTILE_DISC``.
     """
 
+    takes = "numbers"
     parts = ("", "sketch")
     first = (None, None)
 

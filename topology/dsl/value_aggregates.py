@@ -55,6 +55,7 @@ class Min(_OneValue[V_contra, N], Generic[V_contra, N]):
     """
 
     kept = ("the least", "min(row.{name})")
+    takes = "values of one type that have an order (<)"
     statements = "if {result} is None or {x} < {result}:\n    {result} = {x}"
 
     def take(self, state: Any, value: Any) -> Any:
@@ -80,6 +81,7 @@ class Max(_OneValue[V_contra, N], Generic[V_contra, N]):
     """
 
     kept = ("the greatest", "max(row.{name})")
+    takes = "values of one type that have an order (<)"
     statements = "if {result} is None or {x} > {result}:\n    {result} = {x}"
 
     def take(self, state: Any, value: Any) -> Any:
@@ -171,6 +173,7 @@ class CountDistinct(FieldAggregate[V_contra, Any, Any, int], Generic[V_contra]):
     ``SELECT COUNT(*) FROM (SELECT DISTINCT ... LIMIT n)``.
     """
 
+    takes = "values of one type that have an order (<)"
     parts = ("values",)
     first = ()
 
@@ -225,6 +228,7 @@ class CountDistinct(FieldAggregate[V_contra, Any, Any, int], Generic[V_contra]):
 class _DistinctOfRows(FieldAggregate[Any, Any, Any, int]):
     """Different values in ascending order, and how often each occurs."""
 
+    takes = "values of one type that have an order (<)"
     parts = ("values", "counts")
     first = ((), ())
 
@@ -279,6 +283,7 @@ class TopN(FieldAggregate[V_contra, N, tuple[N, ...], tuple[N, ...]], Generic[V_
     Source: ksqlDB's ``TOPK``.
     """
 
+    takes = "values of one type that have an order (<)"
     first = ()
 
     def __init__(

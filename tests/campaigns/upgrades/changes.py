@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate import index
+from logstate import Count, Mean, index
 from logstate.app.application import Application
 from tests.campaigns.upgrades import topologies as t
 from tests.campaigns.upgrades.change import Answer, Change, counts_of_a
@@ -31,6 +31,11 @@ def session_of_a(app: Application) -> Any:
 def best_of_a(app: Application) -> Any:
     row = app.store("best").get("a")
     return None if row is None else row.value
+
+
+def number_of_a(app: Application) -> Any:
+    row = counts_of_a(app)
+    return None if row is None else row.n
 
 
 def row_of_a(app: Application) -> Any:
@@ -256,6 +261,21 @@ STORES = (
         "same",
         answer=best_of_a,
         expected=["two", "more"],
+    ),
+    Change(
+        "agg gets another aggregate",
+        t.aggregates(n=Count()),
+        t.aggregates(n=Count(), mean=Mean(len)),
+        "refused",
+        ("value.mean_count", "Fields of agg() have none: use a store of another name"),
+        answer=number_of_a,
+    ),
+    Change(
+        "agg loses an aggregate",
+        t.aggregates(n=Count(), mean=Mean(len)),
+        t.aggregates(n=Count()),
+        "compatible",
+        answer=number_of_a,
     ),
     Change(
         "sort_by_time gets another grace",

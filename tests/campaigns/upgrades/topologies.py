@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from logstate import (
+    Aggregate,
     HoppingWindows,
     JoinWindows,
     Materialized,
@@ -333,6 +334,11 @@ def totals(kind: type[Any]) -> Declare:
         return msgspec.structs.replace(total, count=total.count + 1)
 
     return aggregated(lambda: kind(count=0), add, json_of(kind))
+
+
+def aggregates(**aggregates: Aggregate[Any, Any, Any]) -> Declare:
+    """Each key's aggregates, as one record."""
+    return lambda builder: records(builder).group_by_key().agg(**aggregates, store="counts")
 
 
 def aggregated(initial: Any, add: Any, value: Any) -> Declare:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
@@ -27,10 +28,13 @@ from logstate.topology import (
     Max,
     Mean,
     Min,
+    Quantile,
+    SessionWindows,
     StdDev,
     StreamsBuilder,
     Sum,
     TopN,
+    TumblingWindows,
 )
 from tests.unit.topology.dsl.orders_aggregated import (
     Everything,
@@ -221,6 +225,16 @@ def test_an_aggregate_without_subtract_is_refused_by_a_table() -> None:
         groups.agg(x=OnlyAdds(), store="s")
 
 
+def test_an_aggregate_without_merge_is_refused_by_sessions_and_by_nothing_else() -> None:
+    group = grouped(StreamsBuilder())
+    gap = SessionWindows(gap=timedelta(seconds=1))
+    with pytest.raises(TopologyError, match=r"x=OnlyAdds.*has no method merge\(a, b\)"):
+        group.windowed_by(gap).agg(x=OnlyAdds(), store="s")
+    with pytest.raises(TopologyError, match=r"x=OnlyAdds.*has no method merge\(a, b\)"):
+        group.cogroup(x=OnlyAdds()).windowed_by(gap).agg(store="s")
+    group.windowed_by(TumblingWindows(size=timedelta(seconds=1))).agg(x=OnlyAdds(), store="t")
+
+
 class Line(NamedTuple):
     pieces: int
 
@@ -275,12 +289,79 @@ def test_a_value_of_another_type_than_the_field_is_refused_when_it_is_written() 
         driver.pipe("in", "a", {"cents": "7"})
 
 
+def who_or_cents(order: Order) -> Any:
+    return order.who if order.cents is None else order.cents
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "said"),
+    [
+        (Sum(who_or_cents), r"x=Sum\(...\) takes values that can be added \(\+\)"),
+        (Mean(who_or_cents), r"x=Mean\(...\) takes numbers"),
+        (StdDev(who_or_cents), r"x=StdDev\(...\) takes numbers"),
+        (Ewma(who_or_cents, alpha=0.5), r"x=Ewma\(...\) takes numbers"),
+        (Quantile(who_or_cents, 0.5), r"x=Quantile\(...\) takes numbers"),
+        (Min(who_or_cents), r"x=Min\(...\) takes values of one type that have an order"),
+        (Max(who_or_cents), r"x=Max\(...\) takes values of one type that have an order"),
+        (CountDistinct(who_or_cents), r"x=CountDistinct\(...\) takes values of one type"),
+        (TopN(who_or_cents, 2), r"x=TopN\(...\) takes values of one type"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Aggregate) else "",
+)
+def test_a_value_that_an_aggregate_cannot_take_is_said_with_the_function_that_returned_it(
+    aggregate: Any, said: str
+) -> None:
+    builder = StreamsBuilder()
+    grouped(builder).agg(n=Count(), x=aggregate, store="s")
+    where = r" and its function who_or_cents at .*test_aggregates.py:\d+ returned 'ada' \(str\): "
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("in", "a", Order(3.0, "bob"))
+        with pytest.raises(ProcessingError, match=said + ".*" + where) as caught:
+            driver.pipe("in", "a", Order(None, "ada"))
+    assert "offset 1" in str(caught.value)
+    assert "or None, which is ignored" in str(caught.value)
+
+
+def test_an_error_of_a_users_function_below_an_aggregate_stays_as_it_is() -> None:
+    def rank(value: Any) -> float:
+        return 1 / value.cents
+
+    builder = StreamsBuilder()
+    grouped(builder).agg(best=TopN(lambda order: order, 2, Order, by=rank), store="s")
+    with (
+        TopologyTestDriver(builder.build()) as driver,
+        pytest.raises(ProcessingError, match=r"test_aggregates.py:\d+ in rank: ZeroDivisionError"),
+    ):
+        driver.pipe("in", "a", Order(0, "ada"))
+
+
+class WithoutInitial(Aggregate[Order, int, int]):
+    def add(self, state: int, value: Order) -> int:
+        return state + 1
+
+
+class WithoutAdd(Aggregate[Order, int, int]):
+    def initial(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "method"), [(WithoutInitial(), "initial"), (WithoutAdd(), "add")]
+)
+def test_an_aggregate_without_a_method_that_every_one_needs_is_refused(
+    aggregate: Any, method: str
+) -> None:
+    with pytest.raises(TopologyError, match=rf"x=Without.*has no method {method}\("):
+        grouped(StreamsBuilder()).agg(x=aggregate, store="s")
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "has no aggregates"),
     ({"x": 5}, "x= of agg must be an aggregate.*found 5"),
     ({"_x": Count()}, "cannot have the name '_x'"),
     ({"class": Count()}, "cannot have the name 'class'"),
     ({"aggregate": Count()}, "cannot have the name 'aggregate'"),
+    ({"a b": Count()}, "cannot have the name 'a b': it is not a name of Python"),
     ({"x": Mean(cents_of), "x_sum": Count()}, "need a field 'x_sum' for a state"),
 ]
 
