@@ -61,9 +61,8 @@ class LateResults:
         self._task = task
         self._decisions = decisions
         self._asks = asks
+        #: of the current record or scheduled call
         self._decided: dict[Row, tuple[Decision, FailedRecord]] = {}
-        #: rows that were decided before the current commit began
-        self._committing: tuple[Row, ...] = ()
 
     def guarded(self, node: str, forward: Callable[..., None]) -> Callable[..., None]:
         """Wrap ``forward`` for an operator's due rows."""
@@ -88,18 +87,12 @@ class LateResults:
         return forward_row
 
     def decided(self, row: Row, decision: Decision, failed: FailedRecord) -> None:
-        """Skip this row the next time."""
+        """Skip this row until its record, or its scheduled call, is complete."""
         self._decided[row] = decision, failed
 
-    def freeze(self) -> None:
-        """Begin a commit: later decisions belong to the next one."""
-        self._committing = tuple(self._decided)
-
-    def committed(self) -> None:
-        """Forget the rows that the finished commit skipped."""
-        for row in self._committing:
-            self._decided.pop(row, None)
-        self._committing = ()
+    def forget_decided(self) -> None:
+        """The rows were deleted: one that comes later is another one, or comes after an abort."""
+        self._decided.clear()
 
     def _record_metadata(self) -> RecordMetadata | None:
         task = self._task

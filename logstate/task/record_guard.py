@@ -251,6 +251,8 @@ class RecordGuard:
             del task.outputs[undo.outputs :]
             task.punctuations.go_back_to(undo.schedules)
             task.skipped_total, task.dead_letters_total = undo.skipped, undo.dead_letters
+        else:
+            self.late_results.forget_decided()
 
     # ------------------------------------------------------------------ schedules
 

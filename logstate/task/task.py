@@ -337,7 +337,6 @@ class Task(TaskInput):
                 pass
         self.idle_ticks.note_open()
         self.guard.refusals.freeze()
-        self.guard.late_results.freeze()
         for fan_out in self.fan_outs:
             fan_out.to_compare = fan_out.to_compare or 1
         has_more_expired = self.state.expiry.delete(self.stream_time)
@@ -366,7 +365,6 @@ class Task(TaskInput):
         self.state.inputs = commit.offsets
         self.state.committed(commit.changes, positions)
         self.guard.refusals.committed(commit.offsets)
-        self.guard.late_results.committed()
         self.committed_offsets = commit.offsets
 
     def discard(self) -> None:

@@ -6,7 +6,6 @@ from logstate.contracts.errors import RefusedError
 from logstate.task import handler_outcomes
 from logstate.task.error_handlers import Decision, FailedRecord
 from logstate.task.handler_outcomes import HandlerOutcomes
-from logstate.task.late_results import LateResults
 from logstate.task.record_guard import RecordGuard
 from logstate.worker.poison_record import PoisonRecordSearch, _culprit, _TransactionPart
 from tests.campaigns.simulation.planted.bug import Patch, bug, scenario_bug
@@ -65,13 +64,6 @@ def a_commit_under_way_forgets_the_calls_passed_over_since(patch: Patch) -> None
     """What is decided about a call of a schedule is forgotten before the call is committed."""
     old = "return source in self._committing"
     edit(patch, handler_outcomes.RefusedResults, "_is_past", old, f"{old} | self._settled")
-
-
-@bug
-def a_commit_under_way_forgets_the_rows_passed_over_since(patch: Patch) -> None:
-    """What is decided about a row that was due is forgotten before its record is committed."""
-    old = "for row in self._committing:"
-    edit(patch, LateResults, "committed", old, "for row in [*self._decided]:")
 
 
 @bug

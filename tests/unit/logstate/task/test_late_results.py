@@ -148,20 +148,16 @@ def test_an_unmatched_row_of_a_join_is_one_too() -> None:
         assert driver.task.skipped_total == 1
 
 
-def test_a_row_is_passed_over_until_its_own_commit_has_ended() -> None:
-    """One that was under way before does not forget it: the row may come again yet."""
+def test_a_row_is_skipped_until_its_record_is_complete() -> None:
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out")
     with TopologyTestDriver(builder.build(), error_handlers=SKIP) as rig:
         rows = LateResults(rig.task, HandlerOutcomes(rig.task, SKIP), lambda _: True)
         forward = rows.guarded("node", lambda _key, value: raises(value))
-        rows.freeze()  # the commit under way
         with pytest.raises(LateResultFailed) as late:
             forward("k", 2)
         rows.decided(late.value.row, Decision(Action.SKIP), late.value.failed)
-        rows.committed()
         forward("k", 2)
-        rows.freeze()
-        rows.committed()
+        rows.forget_decided()
         with pytest.raises(LateResultFailed):
             forward("k", 2)

@@ -14,40 +14,12 @@ from hypothesis import strategies as st
 
 from logstate.contracts.errors import ProcessingError, TopologyError
 from logstate.contracts.records import Record
-from logstate.task.error_handlers import Decision, ErrorHandlers, FailedRecord, retry, skip
-from logstate.testing import TopologyTestDriver
+from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.topology import (
     KeyTimers,
-    Processor,
     ProcessorContext,
-    StreamsBuilder,
-    timer_store,
 )
-
-
-class Remind(Processor[str, int, str, int]):
-    """Sets a timer ``value`` ms after a record; a negative value takes back the one at -value."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        self.timers: KeyTimers[str] = KeyTimers(context, "timers", self.remind)
-
-    def process(self, record: Record[str, int]) -> None:
-        if record.value < 0:
-            self.timers.cancel(record.key, -record.value)
-        else:
-            self.timers.set(record.key, record.timestamp + record.value)
-
-    def remind(self, key: str, at_ms: int) -> None:
-        self.context.forward(Record(key, at_ms, at_ms))
-
-
-def driver_of(supplier: Any = Remind, **settings: Any) -> TopologyTestDriver:
-    builder = StreamsBuilder()
-    stream = builder.stream("in", key=str, value=int)
-    timers = timer_store("timers", str)
-    stream.process(supplier, stores=timers, key=str, value=int, name="remind").to("out")
-    return TopologyTestDriver(builder.build(), **settings)
+from tests.unit.topology.processor.timed_processors import Remind, Sees, calls, driver_of
 
 
 def test_due_timers_run_by_time_and_then_by_key() -> None:
@@ -101,36 +73,6 @@ def test_a_callback_may_take_back_and_set_timers() -> None:
         assert [timer for timer, _ in driver.store("timers").all()] == [
             *((35, "a"), (40, "b"), (1_030, "x"))
         ]
-
-
-class Sees(Processor[str, int, str, int]):
-    """Forwards what it is called for: records as ``key``, timers as ``!key`` with their times."""
-
-    kind: Any = "stream_time"
-    every = timedelta(milliseconds=1)
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        self.timers: KeyTimers[str] = KeyTimers(
-            context, "timers", self.due, kind=self.kind, every=self.every
-        )
-        context.schedule(timedelta(milliseconds=10), "stream_time", self.tick)
-
-    def process(self, record: Record[str, int]) -> None:
-        self.timers.set(record.key, record.value)
-        self.context.forward(Record(record.key, record.timestamp, record.timestamp))
-
-    def due(self, key: str, at_ms: int) -> None:
-        self.context.forward(Record(f"!{key}", at_ms, self.context.current_stream_time_ms()))
-
-    def tick(self, now_ms: int) -> None:
-        self.context.forward(Record("tick", now_ms, now_ms))
-
-
-def calls(driver: TopologyTestDriver) -> list[str]:
-    """The calls in order: ``key@time``; of timers also the stream time that they saw."""
-    read = driver.read_with_timestamps("out", value=int)
-    return [f"{k}@{v}/{t}" if k.startswith("!") else f"{k}@{v}" for k, v, t in read]
 
 
 def test_due_timers_run_before_the_record_that_makes_them_due() -> None:
@@ -207,54 +149,6 @@ def test_timers_by_the_wall_clock_are_not_asked_before_records() -> None:
         assert calls(driver) == ["a@1", "tick@1", "b@20", "tick@20"]
         driver.advance_wall_clock(1)
         assert [call.split("/")[0] for call in calls(driver)] == ["!a@0"]
-
-
-class Fails(Sees):
-    """The timers of "bad" raise."""
-
-    def due(self, key: str, at_ms: int) -> None:
-        super().due(key, at_ms)
-        if key == "bad":
-            raise RuntimeError(key)
-
-
-def test_a_timer_that_fails_is_tried_again_and_skipped_before_its_record() -> None:
-    failed: list[FailedRecord] = []
-    twice = retry(2, backoff=timedelta(milliseconds=5), then=skip)
-
-    def handler(record: FailedRecord) -> Decision:
-        failed.append(record)
-        return twice(record)
-
-    with driver_of(Fails, error_handlers=ErrorHandlers(processing=handler)) as driver:
-        driver.pipe_all("in", [("a", 4, 0), ("bad", 5, 0), ("late", 6, 0), ("c", 99, 9)])
-        assert calls(driver) == ["a@0", "tick@0", "bad@0", "late@0"]
-        assert driver.task.stream_time == 0
-        driver.advance_wall_clock(5)
-        assert calls(driver) == ["!a@4/9", "!late@6/9", "c@9"]
-        assert [timer.at_ms for timer, _ in driver.store("timers").all()] == [99]
-        assert driver.task.skipped_total == 1
-    assert [(one.stage, one.attempt, one.node) for one in failed] == [
-        ("punctuation", 1, "remind"),
-        ("punctuation", 2, "remind"),
-    ]
-    assert "schedule 'timers of remind', called at 9, task 0_0" in str(failed[0].error)
-    assert "test_key_timers.py" in str(failed[0].error)
-
-
-@pytest.mark.parametrize("kind", ["stream_time", "wall_clock"])
-def test_a_timer_that_fails_does_not_stop_the_timers_of_other_keys(kind: Any) -> None:
-    class OfKind(Fails):
-        pass
-
-    OfKind.kind = kind
-    with driver_of(OfKind, error_handlers=ErrorHandlers(processing=skip)) as driver:
-        driver.pipe_all("in", [("a", 4, 0), ("bad", 5, 0), ("bad", 6, 0), ("b", 7, 0)])
-        driver.take_outputs()
-        driver.advance_wall_clock(9)
-        driver.pipe("in", "c", 50, timestamp=9)
-        assert [call.split("/")[0] for call in calls(driver) if call[0] == "!"] == ["!a@4", "!b@7"]
-        assert driver.task.skipped_total == 2
 
 
 def test_timers_by_the_wall_clock_need_no_records() -> None:
