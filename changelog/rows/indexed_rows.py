@@ -241,7 +241,7 @@ class IndexWrites(RowCache):
         for i, (one, before, after) in enumerate(self._moves):
             names |= {f"of{i}": one.of, f"encode{i}": one.encode}
             names |= {f"before{i}": before, f"after{i}": after}
-            names[f"raise_error{i}"] = partial(self._raise, one)
+            names[f"raise_error{i}"] = partial(self._raise, one, is_put=True)
             surely = _SURELY.get(_part_of(one))
             unsure = "" if surely is None else f" and not ({surely.format(i=i)})"
             old = "before[0]" if has_times else "before"
@@ -324,8 +324,10 @@ class IndexWrites(RowCache):
             self._raise(one, codec.decode_key(key), error)
         return start + key, _START.pack(len(start))
 
-    def _raise(self, one: IndexSpec, key: Any, error: Exception) -> NoReturn:
-        raise index_error(self._store, one, key, error) from error
+    def _raise(
+        self, one: IndexSpec, key: Any, error: Exception, *, is_put: bool = False
+    ) -> NoReturn:
+        raise index_error(self._store, one, key, error, is_put=is_put) from error
 
 
 class IndexReads:

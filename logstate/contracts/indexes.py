@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logstate.contracts.error_text import text_of
-from logstate.contracts.errors import SerdeError, StoreArgumentError, StoreError
+from logstate.contracts.errors import (
+    SerdeError,
+    StoreAccessError,
+    StoreArgumentError,
+    StoreError,
+)
 from logstate.contracts.record_parts import shown
 from logstate.contracts.serde import Serde
 
@@ -80,10 +85,22 @@ def check_indexed(store: str, one: IndexSpec, argument: str, value: Any) -> None
         ) from error
 
 
-def index_error(store: str, one: IndexSpec, key: object, error: Exception) -> StoreError:
-    """Return the error for an index function that raised, or whose result has another type."""
-    return StoreError(
+def index_error(
+    store: str, one: IndexSpec, key: object, error: Exception, *, is_put: bool = False
+) -> StoreError:
+    """Return the error for an index function that raised, or whose result has another type.
+
+    ``is_put``: for a row that is put, which is the fault of the record that is processed. The other
+    rows are stored already.
+    """
+    failed = (
         f"index {one.name!r} of store {store!r} failed for the row of key {shown(key)}: {one.site}:"
-        f" {type(error).__name__}: {text_of(error)}. The row was not written. The function has to"
-        " return a value of the index's type for every row, or None for rows that are not indexed"
+        f" {type(error).__name__}: {text_of(error)}"
     )
+    remedy = (
+        "The function has to return a value of the index's type for every row, or None for rows"
+        " that are not indexed"
+    )
+    if is_put:
+        return StoreAccessError(f"{failed}. The row was not written. {remedy}")
+    return StoreError(f"{failed}. The row is stored already, and has no entry. {remedy}")

@@ -129,9 +129,10 @@ def _of_policy(name: str, policy: str, *, is_windowed: bool) -> Iterator[str]:
     parts = {part.strip() for part in policy.split(",")}
     if not is_windowed and parts != {"compact"}:
         yield (
-            f"{name}: {_POLICY!r} is {policy!r}, and rows of this store never expire: brokers would"
-            " delete rows that it still has, which are missing after a restore. Remove it: the"
-            " policy is 'compact'. For rows that expire use windows, or delete them"
+            f"{name}: {_POLICY!r} is {policy!r}, and brokers would delete rows by their age that"
+            " the store still has, which are missing after a restore. Remove it: the policy is"
+            " 'compact'. Rows that a ttl= or the application deletes leave the changelog by their"
+            " tombstones"
         )
     elif is_windowed and ("delete" not in parts or parts - {"compact", "delete"}):
         yield (

@@ -444,8 +444,11 @@ def ttl_options(
 
 
 def check_expired(store: str, ttl: timedelta | None, expired: str | None) -> None:
-    """Raise TopologyError for a stream of rows that expire where none do."""
-    if expired is not None and ttl is None:
+    """Raise TopologyError for a stream of rows that expire where none do, or without a name."""
+    if expired is None:
+        return
+    check_name(expired, f"the stream of rows that expire of store {store!r}")
+    if ttl is None:
         raise declaration_error(
             f"Store {store!r} has expired={expired!r} and no ttl: its rows do not expire. Give a"
             " ttl=, or leave out expired=."

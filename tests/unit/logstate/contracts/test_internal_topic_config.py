@@ -78,8 +78,8 @@ REFUSED = [
     ("config", "message"),
     [
         *REFUSED,
-        ({"cleanup.policy": "delete"}, "rows of this store never expire"),
-        ({"cleanup.policy": "compact,delete"}, "rows of this store never expire"),
+        ({"cleanup.policy": "delete"}, "leave the changelog by their tombstones"),
+        ({"cleanup.policy": "compact,delete"}, "leave the changelog by their tombstones"),
     ],
 )
 def test_what_may_not_be_said_of_the_changelog_of_a_table(config: Any, message: str) -> None:

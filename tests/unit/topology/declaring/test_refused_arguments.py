@@ -171,7 +171,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: table().suppress(
             until_time_limit(SECOND, changelog_config={"cleanup.policy": "delete"}), name="x"
         ),
-        "changelog_config of store 'x-store'.*never expire",
+        "changelog_config of store 'x-store'.*leave the changelog by their tombstones",
     ),
     "a capacity of nothing": (
         lambda: Materialized("x", capacity=0),

@@ -247,6 +247,14 @@ REFUSED: dict[str, tuple[Callable[[StreamsBuilder], Any], str]] = {
     "of two stores": (of_two_stores, "'rows' and 'more' have expired='gone'.* merge"),
     "of a store alone": (of_a_store_alone, "no operator declared so far is connected"),
     "no ttl": (lambda _: Materialized("x", expired="gone"), "and no ttl"),
+    "a name that is none": (
+        lambda _: Materialized("x", ttl=timedelta(seconds=1), expired=""),
+        "'' is not a valid name for the stream of rows that expire of store 'x': it is empty",
+    ),
+    "a name that is a number": (
+        lambda _: counter_store("x", str, ttl=timedelta(seconds=1), expired=5),  # type: ignore[arg-type]
+        "5 is not a valid name for the stream of rows that expire of store 'x': it is a int",
+    ),
     "no ttl of a processor": (lambda _: counter_store("x", str, expired="gone"), "and no ttl"),
 }
 

@@ -14,15 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import (
+    ErrorHandlers,
     Materialized,
     Processor,
     StreamsBuilder,
     TopologyTestDriver,
     index,
     key_value_store,
+    skip,
     timestamped_key_value_store,
 )
-from logstate.contracts.errors import StoreArgumentError, StoreError, TopologyError
+from logstate.contracts.errors import ProcessingError, StoreArgumentError, StoreError, TopologyError
 from logstate.contracts.records import Record
 from logstate.topology import TumblingWindows
 from tests.examples_tried import at_most
@@ -221,12 +223,12 @@ class Keep(Processor[str, Order, str, int]):
             self.context.forward(record.with_value(before))
 
 
-def kept() -> TopologyTestDriver:
+def kept(**options: Any) -> TopologyTestDriver:
     builder = StreamsBuilder()
     store = key_value_store("kept", str, Order, indexes={"text": failing})
     counted = builder.stream("in", value=Order).process_values(Keep, stores=store, value=int)
     counted.to("out", value=int)
-    return TopologyTestDriver(builder.build())
+    return TopologyTestDriver(builder.build(), **options)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +239,11 @@ def test_an_index_function_that_fails_is_named_and_leaves_the_row_and_its_entry(
 ) -> None:
     with kept() as driver:
         driver.pipe("in", "o-1", Order("Oslo", 7))
-        with pytest.raises(StoreError) as raised:
+        with pytest.raises(ProcessingError) as raised:
             driver.pipe("in", "o-1", Order("Oslo", cents))
         said = str(raised.value)
+        assert "topic 'in', partition 0, offset 1, task 0_0, node" in said
+        assert isinstance(raised.value.__cause__, StoreError)
         assert "index 'text' of store 'kept' failed for the row of key 'o-1'" in said
         assert "failing at tests/unit/topology/dsl/test_indexes.py:" in said
         assert re.search(why, said)
@@ -247,6 +251,16 @@ def test_an_index_function_that_fails_is_named_and_leaves_the_row_and_its_entry(
         assert store.get("o-1") == Order("Oslo", 7)
         assert keys(store.by("text", "7")) == ["o-1"]
         assert keys(store.by_range("text")) == ["o-1"]
+
+
+def test_a_record_whose_index_function_fails_can_be_skipped() -> None:
+    handlers = ErrorHandlers(processing=skip)
+    with kept(error_handlers=handlers) as driver:
+        for cents in (7, 13, 14, 8):
+            driver.pipe("in", f"o-{cents}", Order("Oslo", cents))
+        store = driver.store("kept")
+        assert keys(store.by_range("text")) == keys(store.all()) == ["o-7", "o-8"]
+        assert driver.read("out", value=int) == [("o-7", 0), ("o-8", 0)]
 
 
 def test_a_task_finds_its_own_writes_and_not_those_after_the_call() -> None:
