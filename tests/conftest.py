@@ -23,7 +23,6 @@ import gc
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -33,7 +32,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from _pytest.assertion import rewrite
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -102,37 +100,15 @@ hypothesis.settings.register_profile(
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     gc.disable()  # nothing that is imported becomes garbage
-    measured = _coverage_of_worker(session.config)
-    if measured is not None:
-        measured.pause()
-    if hasattr(session.config, "workerinput"):
-        _rewrite_part(session.config, **session.config.workerinput)
     # Importing all tests goes through the same lines in every process: one measures it.
-    measures = measured is not None and session.config.workerinput["workerid"] == "gw0"
-    if measures:
-        measured.resume()
+    measured = _coverage_of_worker(session.config)
+    if measured is None or session.config.workerinput["workerid"] == "gw0":
+        return (yield)
+    measured.pause()
     try:
         return (yield)
     finally:
-        if measured is not None and not measures:
-            measured.resume()
-
-
-def _rewrite_part(config: pytest.Config, workerid: str, workercount: int, **_: object) -> None:
-    """Rewrite the assertions of a worker's part of the files, and write their byte code for all.
-
-    In a new clone each worker would rewrite each file, for five seconds of a core.
-    """
-    if sys.dont_write_bytecode:
-        return
-    state = config.stash[rewrite.assertstate_key]
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    for path in files[int(workerid.removeprefix("gw")) :: workercount]:
-        folder = rewrite.get_cache_dir(path)
-        compiled = folder / f"{path.stem}{rewrite.PYC_TAIL}"
-        if not compiled.exists() and rewrite.try_makedirs(folder):
-            source_hash, code = rewrite._rewrite_test(path, config)
-            rewrite._write_pyc(state, code, source_hash, compiled)
+        measured.resume()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
