@@ -126,9 +126,8 @@ class AggregatePlan:
             kind = type(aggregate)
             if kind.merge is Aggregate.merge:
                 return (
-                    f"{name}={kind.__name__}(...) has no method merge(a, b), and a record between"
-                    " two sessions makes them one. Write one that returns the state of both; a is"
-                    " that of the earlier session."
+                    f"{name}={kind.__name__}(...) has no method merge(a, b). Write one that returns"
+                    " the state of both; a is that of the earlier session"
                 )
         return ""
 

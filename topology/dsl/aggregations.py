@@ -222,7 +222,9 @@ class StreamAggregation:
         options["emit_interval_ms"] = self.emit_interval_ms
         if isinstance(windows, SessionWindows):
             if fold.no_merger:
-                raise declaration_error(fold.no_merger)
+                raise declaration_error(
+                    f"A record between two sessions makes them one. Here {fold.no_merger}."
+                )
             assert fold.merger is not None
             return SessionAggregateNode(name, windows=windows, merger=fold.merger, **options)
         if isinstance(windows, SlidingWindows):
