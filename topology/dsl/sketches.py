@@ -146,6 +146,7 @@ class ApproxCountDistinct(FieldAggregate[V_contra, Any, Any, int], Generic[V_con
         Null value: ignored.
         Equal values: 1, 1.0 and True are one value, as in :class:`CountDistinct`. Objects other
             than integers, floats, strings and bytes are equal if their JSON is.
+        Quirk: the sketch reads 64 bits of a number, so 1 and 5e-324, which have the same, are one.
         Sessions that merge: their sketches are merged.
         Tables: refused, because a sketch cannot remove a value.
 
