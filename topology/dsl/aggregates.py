@@ -206,6 +206,13 @@ class FieldAggregate(Aggregate[V_contra, S, R_co], Generic[V_contra, N, S, R_co]
         return f"{type(self).__name__}({function_site(self.field)})"
 
 
+def float_of(value: Any) -> float:
+    """A number as a float. Raises TypeError for text, which ``float`` would convert."""
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{shown(value)} is text, and a number is needed. Convert it first")
+    return float(value)
+
+
 def type_arguments(found: Any, base: type) -> tuple[Any, ...]:
     """The type arguments of a generic base class; Any for each that is not known.
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Generic
 
+from logstate.contracts.record_parts import timestamp_of
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.windows import duration_ms
-from logstate.topology.dsl.aggregates import Aggregate, V_contra
+from logstate.topology.dsl.aggregates import Aggregate, V_contra, float_of
 
 
 class _Decayed(Aggregate[V_contra, Any, float], Generic[V_contra]):
@@ -42,7 +43,10 @@ class _Decayed(Aggregate[V_contra, Any, float], Generic[V_contra]):
     def add(self, state: Any, value: V_contra) -> Any:
         """The state with a value; unchanged if its field is None."""
         found = self.field(value)
-        return state if found is None else self.merge(state, (float(found), 1.0, self.at(value)))
+        if found is None:
+            return state
+        at_ms = timestamp_of(self.at(value), f"at of {type(self).__name__} returned")
+        return self.merge(state, (float_of(found), 1.0, at_ms))
 
     def merge(self, a: Any, b: Any) -> Any:
         """The state as of the newer time of both."""

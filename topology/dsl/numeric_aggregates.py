@@ -9,7 +9,7 @@ from typing import Any, Generic, overload
 
 from logstate.contracts.setting_rules import shown
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate, N, V_contra
+from logstate.topology.dsl.aggregates import Aggregate, FieldAggregate, N, V_contra, float_of
 
 #: of a field whose type is not known
 _NUMBER = int | float
@@ -322,9 +322,10 @@ class Ewma(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
     def take(self, state: Any, value: Any) -> Any:
         """The mean of older values and this one, which has the weight 1."""
         mean, weight = state
+        value = float_of(value)
         older = weight * (1 - self.alpha)
         weight = older + 1.0
-        return float(value) if mean is None else mean + (value - mean) / weight, weight
+        return value if mean is None else mean + (value - mean) / weight, weight
 
     def merge(self, a: Any, b: Any) -> Any:
         """The mean of both; each value of ``b`` lowers the weights of ``a`` once."""

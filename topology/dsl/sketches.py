@@ -14,7 +14,7 @@ import msgspec
 
 from logstate.contracts.setting_rules import shown
 from logstate.topology.declaring.declaration_site import declaration_error
-from logstate.topology.dsl.aggregates import FieldAggregate, V_contra
+from logstate.topology.dsl.aggregates import FieldAggregate, V_contra, float_of
 
 #: whole numbers that the sketch takes as such; larger ones are added as text
 _INT64 = range(-(2**63), 2**63)
@@ -82,7 +82,7 @@ class Quantile(FieldAggregate[V_contra, Any, Any, float], Generic[V_contra]):
         """The sketch with one more value, and its quantile."""
         stored = state[1]
         sketch = self._sketch(self.k) if stored is None else self._sketch.deserialize(stored)
-        sketch.update(float(value))
+        sketch.update(float_of(value))
         return self._state(sketch)
 
     def merge(self, a: Any, b: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from logstate.topology import (
     Collect,
     Count,
     CountDistinct,
+    DecayedSum,
     Ewma,
     Max,
     Mean,
@@ -30,6 +32,8 @@ from tests.unit.topology.dsl.orders_aggregated import (
     cents_of,
     grouped,
 )
+
+SECOND = timedelta(seconds=1)
 
 
 def who_or_cents(order: Order) -> Any:
@@ -63,6 +67,25 @@ def test_a_value_that_an_aggregate_cannot_take_is_said_with_the_function_that_re
             driver.pipe("in", "a", Order(None, "ada"))
     assert "offset 1" in str(caught.value)
     assert "or None, which is ignored" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "said"),
+    [
+        (Ewma(lambda order: order.who, alpha=0.5), r"x=Ewma\(...\) takes numbers"),
+        (Quantile(lambda order: order.who, 0.5), r"x=Quantile\(...\) takes numbers"),
+        (DecayedSum(lambda order: order.who, half_life=SECOND, at=lambda _: 1), "'5' .* is text"),
+        (DecayedSum(cents_of, half_life=SECOND, at=lambda _: None), "at of DecayedSum returned"),
+    ],
+)
+def test_a_text_is_no_number_and_a_time_is_needed(aggregate: Any, said: str) -> None:
+    builder = StreamsBuilder()
+    grouped(builder).agg(x=aggregate, store="s")
+    with (
+        TopologyTestDriver(builder.build()) as driver,
+        pytest.raises(ProcessingError, match=said),
+    ):
+        driver.pipe("in", "a", Order(3.0, "5"))
 
 
 def test_an_error_of_a_users_function_below_an_aggregate_stays_as_it_is() -> None:
