@@ -161,7 +161,8 @@ class Dropper:
         if self._drops.journal is not None:
             self._drops.journal.append((self, self.late_max_ms))
         self.count += 1
-        self.late_max_ms = max(self.late_max_ms, late_ms)
+        if late_ms:
+            self.late_max_ms = max(self.late_max_ms, late_ms)
         if self.reason is None:
             return
         now_ms = self._drops.place.monotonic_ms()

@@ -95,6 +95,8 @@ class TaskProgress:
         #: usual name of an internal topic -> its name after its state was moved
         self.moved_topics: Mapping[str, str] = {}
         self._clock = clock
+        #: the time of the monotonic clock, without a call between: each drop asks for it
+        self.monotonic_ms = clock.monotonic_ms
         #: the task's sub-topologies, for errors that name nodes and functions
         self.sub_topologies: Sequence[SubTopology] = ()
         self.timestamp = -1
@@ -160,10 +162,6 @@ class TaskProgress:
 
     def wall_clock_ms(self) -> int:
         return self._clock.wall_clock_ms()
-
-    def monotonic_ms(self) -> float:
-        """Return the time of the monotonic clock."""
-        return self._clock.monotonic_ms()
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         usual = topic_name(self.application_id, name, is_internal=is_internal)

@@ -71,8 +71,13 @@ class DistinctNode(ProcessorNode):
 
             return process
 
+        by_value: Callable[[Any], Any] | None = getattr(id_of, "by_value", None)
+
         def process_with_id(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            found = None if key is None else id_of(key, value)
+            if key is None:
+                found = None
+            else:
+                found = id_of(key, value) if by_value is None else by_value(value)
             if found is None:
                 forward(key, value, timestamp, headers)
             else:
