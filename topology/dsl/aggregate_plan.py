@@ -77,6 +77,10 @@ class AggregatePlan:
             }
         self.row = self._row_class()
 
+    def _shown(self, name: str) -> str:
+        """An aggregate as it was declared, for messages."""
+        return f"{name}={self._kinds[name]}(...)"
+
     def _columns(self, name: str) -> list[str]:
         """The fields of a row that have the state of an aggregate."""
         parts = self.fields[name].aggregate.parts
@@ -123,23 +127,21 @@ class AggregatePlan:
     def _no_merger(self) -> str:
         """Why rows of two sessions cannot be merged; "" if they can."""
         for name, (aggregate, _) in self.fields.items():
-            kind = type(aggregate)
-            if kind.merge is Aggregate.merge:
+            if type(aggregate).merge is Aggregate.merge:
                 return (
-                    f"{name}={kind.__name__}(...) has no method merge(a, b). Write one that returns"
-                    " the state of both; a is that of the earlier session"
+                    f"{self._shown(name)} has no method merge(a, b). Write one that returns the"
+                    " state of both; a is that of the earlier session"
                 )
         return ""
 
     def _no_difference(self) -> str | None:
         """Why rows have no difference; None if they have."""
         for name, (aggregate, _) in self.fields.items():
-            kind = type(aggregate)
-            if kind.difference is Aggregate.difference:
+            if type(aggregate).difference is Aggregate.difference:
                 return (
-                    f"{name}={kind.__name__.strip('_')}(...) has results that do not add up. Use"
-                    " Count() and Sum(...), such as the two of a mean, divide after adding, or"
-                    " write an Aggregate with a method difference(new, old)"
+                    f"{self._shown(name)} has results that do not add up. Use Count() and Sum(...),"
+                    " such as the two of a mean, divide after adding, or write an Aggregate with a"
+                    " method difference(new, old)"
                 )
         return None
 
@@ -173,10 +175,10 @@ class AggregatePlan:
         """Raise TopologyError for an aggregate that a table cannot have."""
         for name, (aggregate, _) in self.fields.items():
             if aggregate.refusal is not None:
-                kind = type(aggregate).__name__
+                refusal = aggregate.refusal.format(name=name)
                 raise declaration_error(
-                    f"{name}={kind}(...) cannot aggregate the rows of a table: a row that changes"
-                    f" is subtracted first, and {kind} {aggregate.refusal.format(name=name)}."
+                    f"{self._shown(name)} cannot aggregate the rows of a table: a row that changes"
+                    f" is subtracted first, and {self._kinds[name]} {refusal}."
                 )
 
     @cached_property
@@ -242,9 +244,7 @@ class AggregatePlan:
                 step = _calling(number, name, columns, x)
                 names |= {f"fold{number}": fold, f"result_of{number}": aggregate.result}
             if isinstance(aggregate, FieldAggregate) and aggregate.takes:
-                names[f"not_taken{number}"] = partial(
-                    aggregate.not_taken, f"{name}={self._kinds[name]}(...)"
-                )
+                names[f"not_taken{number}"] = partial(aggregate.not_taken, self._shown(name))
                 guarded = _GUARDED.format(number=number, x=x, text=indent(step.text, "    "))
                 step = step._replace(text=guarded)
             lines += step.before
