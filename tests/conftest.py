@@ -8,9 +8,9 @@ and the others with those that compute; whoever has no more of his kind helps th
 
 Property tests (marker `hypothesis`) try forty examples, the same ones each time, so that a run
 fails for what was changed and not by chance; `./dev test --fast` tries the first ten, and
-`--hypothesis-profile=long` 10,000 new ones. They and what else goes through the same lines
-many times are not measured for coverage: the figure is the same, and they take up to four times as
-long when they are measured.
+`--hypothesis-profile=long` 10,000 new ones. `./dev test --coverage` does not measure them, nor what
+else goes through the same lines many times: the figure is the same, and they take up to four times
+as long when they are measured.
 
 A broker comes from, in this order: the environment variable LOGSTATE_BOOTSTRAP, a Docker engine
 through docker/compose.yaml, a JVM on this machine. Without any of them a test of the broker tier
