@@ -17,7 +17,8 @@ Invariants, all of them those of Kafka Streams' cache:
    emission is None, never the initializer's value;
 2. updates leave in the order of their LAST write;
 3. the topic, partition and offset of the task are those of the held record while it is forwarded,
-   and the headers are those of the last record that wrote the row;
+   and so is the record that an error handler gets; the headers are those of the last record that
+   wrote the row;
 4. a tombstone has the timestamp of the record that deleted the row (of a session: its end);
 5. a key without a row at two successive commits sends nothing at the second one, whatever was
    written in between.
@@ -115,24 +116,28 @@ class BufferedUpdates:
         task, forward = self._task, self._forward
         updates = sorted(self.held.values(), key=_order_of)
         self.held.clear()
-        place = task.topic, task.partition, task.offset
+        place, fetched = (task.topic, task.partition, task.offset), task.fetched
         below = stream_below(forward)
         for update in updates:
             if update[_NEW] is None and update[_OLD] is None:
                 continue  # no record below has this row
-            _, topic, partition, offset, key, new, old, timestamp, headers, is_latest = update[:10]
-            record = update[10]
+            _, topic, partition, offset, key, new, old, timestamp, headers, latest, record, _ = (
+                update
+            )
             task.topic = topic
             task.partition = partition
             task.offset = offset
+            task.fetched = record
             try:
                 if below is not None:
                     below(key, new, timestamp, headers)
                 else:
-                    forward(key, new, old, timestamp, headers, is_latest)
+                    forward(key, new, old, timestamp, headers, latest)
             except Exception as exc:  # noqa: BLE001  user code
+                task.fetched = fetched
                 task.commit_buffered_failed(exc, record)
         task.topic, task.partition, task.offset = place
+        task.fetched = fetched
         return True
 
     def discard(self) -> None:

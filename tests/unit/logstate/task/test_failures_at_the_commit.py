@@ -124,6 +124,21 @@ def test_the_dead_letter_is_the_record_of_the_result() -> None:
     assert {key for topic, key in out if topic == "dead"} == {b"a", b"b"}
 
 
+@pytest.mark.parametrize("function", [raises, not_encodable])
+def test_the_dead_letter_is_the_record_of_the_result_where_the_rest_is_kept(function: Any) -> None:
+    handlers = ErrorHandlers(
+        processing=dead_letter, production=dead_letter, dead_letter_topic="dead", on_skip="keep"
+    )
+    builder = StreamsBuilder()
+    counted(function)(builder, "commit")
+    with TopologyTestDriver(builder.build(), error_handlers=handlers, commit_every=4) as driver:
+        for timestamp, (key, value) in enumerate([*RECORDS[:1], ("a", "second"), *RECORDS[3:5]], 1):
+            driver.pipe("in", key, value, timestamp=timestamp)
+        (letter,) = [record for record in driver.outputs if record.topic == "dead"]
+    assert (letter.key, letter.value, letter.timestamp) == (b"a", b"second", 2)
+    assert dict(letter.headers or ())["__streams.errors.offset"] == b"1"
+
+
 @pytest.mark.parametrize("run", [driven, clustered])
 def test_without_a_handler_the_error_names_record_node_and_function(run: Any) -> None:
     with pytest.raises(ProcessingError, match="buffered for the commit failed") as caught:
