@@ -34,6 +34,7 @@ from logstate.topology.declaring.declaration_site import (
 )
 from logstate.topology.declaring.late_binding import note_variables
 from logstate.topology.declaring.plain_functions import (
+    check_awaited,
     check_methods,
     check_plain,
     check_result_type,
@@ -61,6 +62,19 @@ def mapper(
     if what != "action":
         check_returns(function, what)
     check_result_type(function, what, key=key, value=value)
+    return _by_key_and_value(function, what)
+
+
+def async_mapper(function: Callable[..., Any], *, value: object = None) -> Callable[..., Any]:
+    """A ``(key, value)`` callable of a mapper whose result is awaited."""
+    check_awaited(function, "mapper")
+    note_variables(function, "mapper")
+    check_returns(function, "mapper")
+    check_result_type(function, "mapper", value=value)
+    return _by_key_and_value(function, "mapper")
+
+
+def _by_key_and_value(function: Callable[..., Any], what: str) -> Callable[[Any, Any], Any]:
     if _parameter_count(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
         return function
 

@@ -36,8 +36,7 @@ from logstate.topology.declaring.declaration_site import (
 
 _ASYNC = (
     "Nothing here waits for it, so it would never run, and its record would count as processed."
-    " Write a plain function; what has to be awaited belongs into a service that reads the output"
-    " topic"
+    " Write a plain function, or give it to map_values_async(), which awaits what it returns"
 )
 #: what the code of coroutine functions and of all generators says of itself
 _UNFINISHED = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
@@ -242,6 +241,27 @@ def refuse_unfinished(result: object, function: Callable[..., Any], what: str) -
             f"the {what} {function_site(function)} returned a {kind.__name__}, of which nothing has"
             f" run. {_ASYNC}"
         )
+
+
+def check_awaited(function: Callable[..., Any], what: str) -> None:
+    """Refuse functions whose call returns nothing that can be awaited."""
+    for layer in _unwrapped(function):
+        for is_kind, kind in (
+            (inspect.isasyncgenfunction, "an async generator function"),
+            (inspect.isgeneratorfunction, "a generator function"),
+        ):
+            if is_kind(layer):
+                found = f"is {kind} (it has a yield)"
+                raise _error(what, function, found, "Return one value for each record")
+
+
+def not_awaitable(result: object, function: Callable[..., Any], what: str) -> ResultError:
+    """Return the error of a function whose result has to be awaited and cannot be."""
+    site = function_site(getattr(function, "by_value", function))
+    return ResultError(
+        f"the function {site} of {what} returned {shown(result)} ({type(result).__name__}), which"
+        " cannot be awaited. Declare the function with async def, or use map_values()"
+    )
 
 
 def _is_surely_plain(function: Any) -> bool:

@@ -8,7 +8,7 @@ flows and joins in other modules, which do not know the handles, add it to the g
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, Literal, TextIO, TypeVar, Unpack, overload
@@ -53,6 +53,7 @@ from logstate.topology.dsl.as_of_join import (
     AsOfTableOptions,
     as_of_joined,
 )
+from logstate.topology.dsl.async_mapping import AsyncOptions, TypedAsyncOptions, mapped_async
 from logstate.topology.dsl.count_windows import CountOptions, batched, counted
 from logstate.topology.dsl.flow import (
     GlobalKTable,
@@ -164,68 +165,6 @@ class KStream(RecordSelection[K, V]):
 
     Source: Kafka Streams' ``KStream``.
     """
-
-    # -- records go where: nothing here changes one
-
-    @overload
-    def filter(
-        self, predicate: Callable[[V], object], *, name: str | None = None
-    ) -> KStream[K, V]: ...
-    @overload
-    def filter(
-        self, predicate: Callable[[K, V], object], *, name: str | None = None
-    ) -> KStream[K, V]: ...
-    def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> KStream[K, V]:
-        """Keep the records that the predicate accepts.
-
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> builder.stream("orders", value=int).filter(lambda cents: cents >= 100).to("large")
-        >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     driver.pipe_all("orders", [("ada", 50, 0), ("bob", 250, 1)])
-        ...     driver.read("large", value=int)
-        [('bob', 250)]
-
-        Semantics: as every operator, but
-            Late records: records that are filtered out do not advance the clocks of windows,
-                suppress and joins below: each has its own stream time, that of its input.
-
-        Args:
-            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
-
-        Source: Kafka Streams' ``KStream.filter``.
-        """
-        return self._filtered(predicate, name, keeps=True)
-
-    @overload
-    def filter_not(
-        self, predicate: Callable[[V], object], *, name: str | None = None
-    ) -> KStream[K, V]: ...
-    @overload
-    def filter_not(
-        self, predicate: Callable[[K, V], object], *, name: str | None = None
-    ) -> KStream[K, V]: ...
-    def filter_not(
-        self, predicate: Callable[..., object], *, name: str | None = None
-    ) -> KStream[K, V]:
-        """Drop the records that the predicate accepts.
-
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> builder.stream("clicks", value=str).filter_not(lambda page: page == "ping").to("pages")
-        >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("bob", "ping", 1)])
-        ...     driver.read("pages", value=str)
-        [('ada', 'home')]
-
-        Semantics: as :meth:`filter`.
-
-        Args:
-            predicate: as for :meth:`filter`.
-
-        Source: Kafka Streams' ``KStream.filterNot``.
-        """
-        return self._filtered(predicate, name, keeps=False)
 
     def batch(
         self,
@@ -435,6 +374,74 @@ class KStream(RecordSelection[K, V]):
         return self._below(node, value_changing=True, value=value)
 
     @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[V], Awaitable[V2 | None]],
+        **options: Unpack[TypedAsyncOptions[V2]],
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[K, V], Awaitable[V2 | None]],
+        **options: Unpack[TypedAsyncOptions[V2]],
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values_async(
+        self, mapper: Callable[[V], Awaitable[V2]], **options: Unpack[AsyncOptions]
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values_async(
+        self, mapper: Callable[[K, V], Awaitable[V2]], **options: Unpack[AsyncOptions]
+    ) -> KStream[K, V2]: ...
+    def map_values_async(self, mapper: Callable[..., Any], **options: Any) -> KStream[K, Any]:
+        """Replace every value by what an asynchronous mapper returns, with many calls at a time.
+
+        >>> import asyncio
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> async def city_of(user):
+        ...     await asyncio.sleep(0.001)  # a request to a service
+        ...     return {"ada": "London"}.get(user)
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("users", value=str).map_values_async(city_of, value=str).to("cities")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("1", "ada", 0), ("2", "bob", 1)])
+        ...     driver.read("cities", value=str)
+        [('1', 'London'), ('2', None)]
+
+        A record starts its call, and the task goes on with the next one. Before a commit the task
+        waits for all calls and forwards the results. Under exactly-once nobody can read a result
+        earlier than that.
+
+        Semantics: as every operator, but
+            Null value: given to the mapper as None; a mapper that returns None makes a null value.
+            Late records: an operator below sees a record when its result is forwarded, so after the
+                records of other streams that arrived before the commit. A join with a table finds
+                the table's row as of then, and schedules by stream time may come before it.
+            Order: that in which the records arrived, whatever the calls take. All results of a
+                commit come at its end.
+            Store: none. A crash makes the calls since the last commit again: what they do happens
+                at least once, as with :meth:`peek`.
+            Quirk: the mapper runs in the event loop of the process, in its own thread. It must not
+                block that thread, use stores, or change the key or the value in place.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; an ``async def`` function, or one
+                that returns something else that can be awaited. What it raises is an error of its
+                record: handlers may skip the record, send a dead letter or try again.
+            options: ``concurrency``, how many calls of a task may be unfinished, 100 if not given:
+                the next record waits for one of them to end; ``timeout``, a :class:`timedelta` of
+                at least 1 ms, how long one call may take, 10 seconds if not given; ``value``, the
+                serde of the results; ``name``, that of the operator.
+
+        Raises:
+            TopologyError: as every operator; the mapper is a generator; ``concurrency`` or
+                ``timeout`` is too small.
+
+        Source: ``orderedWait`` of Flink's asynchronous I/O; Akka Streams' ``mapAsync``.
+        """
+        return mapped_async(self, mapper, options)
+
+    @overload
     def flat_map(
         self, mapper: Callable[[V], Iterable[tuple[K2, V2]]], **options: Unpack[PairOptions[K2, V2]]
     ) -> KStream[K2, V2]: ...
@@ -623,39 +630,6 @@ class KStream(RecordSelection[K, V]):
         return self._below(node, key_changing=True, key=key, keeps_value=True)
 
     # -- the user's own code: side effects and processors
-
-    @overload
-    def peek(self, action: Callable[[V], object], *, name: str | None = None) -> KStream[K, V]: ...
-    @overload
-    def peek(
-        self, action: Callable[[K, V], object], *, name: str | None = None
-    ) -> KStream[K, V]: ...
-    def peek(self, action: Callable[..., object], *, name: str | None = None) -> KStream[K, V]:
-        """Call the action for every record, then pass the record on.
-
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> seen = []
-        >>> builder.stream("clicks", value=str).peek(seen.append).to("same")
-        >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     driver.pipe("clicks", "ada", "home")
-        ...     seen, driver.read("same", value=str)
-        (['home'], [('ada', 'home')])
-
-        Semantics: as every operator, but
-            Order: kept; the action is called before the record is forwarded.
-            Quirk: the action happens at least once, under exactly-once too: a record that is
-                processed again after a crash has its side effect again, because nothing can take
-                one back.
-
-        Args:
-            action: ``action(value)`` or ``action(key, value)``; its result is not used. Do not
-                change the value in place: sibling operators see the same object.
-
-        Source: Kafka Streams' ``KStream.peek``.
-        """
-        node = self._node(PeekNode, name, "KSTREAM-PEEK-", action=callbacks.action(action))
-        return self._below(node, keeps_value=True)
 
     @overload
     def foreach(self, action: Callable[[V], object], *, name: str | None = None) -> None: ...

@@ -22,10 +22,94 @@ from logstate.topology.dsl.flow import K, V
 from logstate.topology.dsl.sampling import SampledBy, sampled
 from logstate.topology.dsl.sorting import SortOptions, sorted_by_time
 from logstate.topology.dsl.stream_flow import StreamFlow
+from logstate.topology.operators.streams.pass_through import PeekNode
 
 
 class RecordSelection(StreamFlow[K, V]):
     """The operators of this module."""
+
+    @overload
+    def filter(self, predicate: Callable[[V], object], *, name: str | None = None) -> Self: ...
+    @overload
+    def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Self: ...
+    def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> Self:
+        """Keep the records that the predicate accepts.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders", value=int).filter(lambda cents: cents >= 100).to("large")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", 50, 0), ("bob", 250, 1)])
+        ...     driver.read("large", value=int)
+        [('bob', 250)]
+
+        Semantics: as every operator, but
+            Late records: records that are filtered out do not advance the clocks of windows,
+                suppress and joins below: each has its own stream time, that of its input.
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+
+        Source: Kafka Streams' ``KStream.filter``.
+        """
+        return self._filtered(predicate, name, keeps=True)
+
+    @overload
+    def filter_not(self, predicate: Callable[[V], object], *, name: str | None = None) -> Self: ...
+    @overload
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> Self: ...
+    def filter_not(self, predicate: Callable[..., object], *, name: str | None = None) -> Self:
+        """Drop the records that the predicate accepts.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).filter_not(lambda page: page == "ping").to("pages")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("bob", "ping", 1)])
+        ...     driver.read("pages", value=str)
+        [('ada', 'home')]
+
+        Semantics: as :meth:`filter`.
+
+        Args:
+            predicate: as for :meth:`filter`.
+
+        Source: Kafka Streams' ``KStream.filterNot``.
+        """
+        return self._filtered(predicate, name, keeps=False)
+
+    @overload
+    def peek(self, action: Callable[[V], object], *, name: str | None = None) -> Self: ...
+    @overload
+    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> Self: ...
+    def peek(self, action: Callable[..., object], *, name: str | None = None) -> Self:
+        """Call the action for every record, then pass the record on.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> seen = []
+        >>> builder.stream("clicks", value=str).peek(seen.append).to("same")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        ...     seen, driver.read("same", value=str)
+        (['home'], [('ada', 'home')])
+
+        Semantics: as every operator, but
+            Order: kept; the action is called before the record is forwarded.
+            Quirk: the action happens at least once, under exactly-once too: a record that is
+                processed again after a crash has its side effect again, because nothing can take
+                one back.
+
+        Args:
+            action: ``action(value)`` or ``action(key, value)``; its result is not used. Do not
+                change the value in place: sibling operators see the same object.
+
+        Source: Kafka Streams' ``KStream.peek``.
+        """
+        node = self._node(PeekNode, name, "KSTREAM-PEEK-", action=callbacks.action(action))
+        return self._below(node, keeps_value=True)
 
     def deduplicate_by_key(self, interval: timedelta, **options: Unpack[KeyOptions]) -> Self:
         """Forward the first of the records of a key within the interval, and drop the others.

@@ -24,6 +24,7 @@ _METHODS: Final[Mapping[str, str]] = {
     "KEY-SELECT": "select_key",
     "LEFTJOIN": "left_join",
     "MAPVALUES": "map_values",
+    "MAPVALUESASYNC": "map_values_async",
     "OUTEROTHER": "right side of the outer join",
     "OUTERTHIS": "left side of the outer join",
     "PRINTER": "print",

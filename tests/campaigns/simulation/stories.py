@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tests.campaigns.simulation import failed_ends
 from tests.campaigns.simulation.aggregate_records import AggregateRecords
+from tests.campaigns.simulation.async_calls import AsyncCalls
 from tests.campaigns.simulation.changes import Changes
 from tests.campaigns.simulation.collection_stores import CollectionStores
 from tests.campaigns.simulation.count_windows import CountWindows
@@ -68,6 +69,7 @@ STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
     "aggregate_records": Story(AggregateRecords.of),
     "as_of_joins": Story(AsOfJoins.of),
+    "async_calls": Story(AsyncCalls.of),
     "directory_claims": Story(DirectoryClaims.of),
     "directories": Story(Directories.of),
     "expiry": Story(Expiry.of),

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from tests.campaigns.simulation.async_calls import AsyncCalls
 from tests.campaigns.simulation.campaign import run_seeds
 from tests.campaigns.simulation.collection_stores import CollectionStores
 from tests.campaigns.simulation.command import simulation
@@ -116,6 +117,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
 @pytest.mark.parametrize(
     ("kind", "compares"),
     [
+        (AsyncCalls, ["results"]),
         (DeadOwner, ["inputs"]),
         (RefusedResults, ["inputs"]),
         (ForeignKeys, ["results"]),

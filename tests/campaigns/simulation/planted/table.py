@@ -31,6 +31,7 @@ from logstate.testing.simulation.swarm import Swarm
 from tests.campaigns.simulation.campaign import Outcome, run_seeds
 from tests.campaigns.simulation.planted import (  # noqa: F401  each registers its bugs
     aggregate_bugs,
+    async_bugs,
     buffer_bugs,
     claim_bugs,
     clock_bugs,

@@ -183,3 +183,22 @@ def selected(builder: StreamsBuilder, clicks: KStream[str, Click]) -> None:
     assert_type(builder.late("late", value=Click), KStream[str, LateRecord[str, Click]])
     assert_type(builder.expired("gone", key=int, value=Click), KStream[int, Click])
     assert_type(builder.expired("gone", value=Click), KStream[str, Click])
+
+
+async def length_of(click: Click) -> int:
+    """A mapper that is awaited."""
+    return click.ms
+
+
+async def name_of(key: str, click: Click) -> str | None:
+    """A mapper of key and value, which may have no result."""
+    return None if click.ms == 0 else key + click.user
+
+
+def awaited(clicks: KStream[str, Click]) -> None:
+    assert_type(clicks.map_values_async(length_of), KStream[str, int])
+    assert_type(clicks.map_values_async(name_of, value=str, concurrency=9), KStream[str, str])
+    assert_type(clicks.map_values_async(length_of, value=int, timeout=DAY), KStream[str, int])
+    clicks.map_values_async(lambda click: click.ms)  # type: ignore[arg-type,return-value]
+    clicks.map_values_async(length_of, concurrency="9")  # type: ignore[call-overload]
+    clicks.map_values_async(length_of, capacity=9)  # type: ignore[call-overload]
