@@ -26,7 +26,7 @@ from inspect import isawaitable
 from threading import Semaphore
 from typing import Any, NamedTuple
 
-from logstate.contracts.processing import Contributors, TaskContext
+from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import FetchedRecord, Headers
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.plain_functions import not_awaitable
@@ -79,9 +79,7 @@ class AsyncMapValuesNode(ProcessorNode):
                 raise error
             forward(pending.key, pending.result.result(), pending.timestamp, pending.headers)
 
-        calls = PendingCalls(
-            task, call, labelled(forward_result, self.name), self.concurrency, self.name
-        )
+        calls = PendingCalls(task, call, labelled(forward_result, self.name), self.concurrency)
         task.before_commit(calls)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -101,7 +99,6 @@ class PendingCall(NamedTuple):
     headers: Headers
     #: as it was read, if an error handler may ask for it
     record: FetchedRecord | None
-    number: int
     result: Future[Any]
 
 
@@ -114,19 +111,12 @@ class PendingCalls:
         call: Callable[[Any, Any], Any],
         forward_result: Callable[[PendingCall], None],
         concurrency: int,
-        node: str,
     ) -> None:
         self._task = task
         self._call = call
         self._forward_result = forward_result
         self._slots = Semaphore(concurrency)
-        traces = task.traces
-        self._traced: Contributors | None = (
-            None if traces is None else traces.contributors(task, node)
-        )
         self._pending: deque[PendingCall] = deque()
-        #: records so far
-        self._number = 0
         #: how many were pending before the record that may be undone; None: none may
         self._before: int | None = None
 
@@ -136,9 +126,6 @@ class PendingCalls:
         self._slots.acquire()
         result = asyncio.run_coroutine_threadsafe(self._call(key, value), event_loop())
         result.add_done_callback(self._finished)
-        self._number += 1
-        if self._traced is not None:
-            self._traced.add(self._number, headers)
         has_record = self._before is not None and task.topic is not None
         self._pending.append(
             PendingCall(
@@ -149,7 +136,6 @@ class PendingCalls:
                 timestamp,
                 headers,
                 task.fetched if has_record else None,
-                self._number,
                 result,
             )
         )
@@ -161,13 +147,11 @@ class PendingCalls:
         """Wait for all calls and forward their results; return whether there were any."""
         if not self._pending:
             return False
-        task, pending, traced = self._task, self._pending, self._traced
+        task, pending = self._task, self._pending
         place = task.topic, task.partition, task.offset, task.timestamp, task.headers
         fetched = task.fetched
         while pending:
             one = pending.popleft()
-            if traced is not None:
-                one = one._replace(headers=traced.emitted(one.number, one.headers))
             task.topic, task.partition, task.offset = one.topic, one.partition, one.offset
             task.timestamp, task.headers, task.fetched = one.timestamp, one.headers, one.record
             try:
@@ -183,8 +167,6 @@ class PendingCalls:
         """Cancel the calls: they are not committed and will be made again."""
         self._drop(0)
         self._before = None
-        if self._traced is not None:
-            self._traced.clear()
 
     def begin_journal(self) -> None:
         """Remember what is pending, so that one record's calls can be undone."""
@@ -198,7 +180,4 @@ class PendingCalls:
 
     def _drop(self, keep: int) -> None:
         while len(self._pending) > keep:
-            one = self._pending.pop()
-            one.result.cancel()
-            if self._traced is not None:
-                self._traced.emitted(one.number, one.headers)
+            self._pending.pop().result.cancel()

@@ -155,6 +155,26 @@ def emitted(declare: Any, headers: list[Any]) -> tuple[ProducedRecord, str]:
     return result, value.decode().split("-")[2] if name == "traceparent" and value else ""
 
 
+async def in_capitals(value: str) -> str:
+    return value.upper()
+
+
+def test_the_result_of_an_asynchronous_call_continues_the_trace_of_its_record(
+    spans: Spans,
+) -> None:
+    def called(stream: Any) -> None:
+        stream.map_values_async(in_capitals, value=str).to("out")
+
+    with TopologyTestDriver(topology(called), trace_ratio=0.0, commit_every=2) as driver:
+        for number in (1, 2):
+            driver.pipe("in", "ada", "home", timestamp=1, headers=header(number))
+        results = written(driver, "out")
+    assert [dict(one.headers or ())["traceparent"] for one in results] == [
+        f"00-{number:032x}-{span_id}-01".encode()
+        for number, span_id in zip((1, 2), spans.ids(), strict=True)
+    ]
+
+
 LATER = pytest.mark.parametrize("declare", [on_commit, suppressed])
 
 
