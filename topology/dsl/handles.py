@@ -408,9 +408,9 @@ class KStream(RecordSelection[K, V]):
         ...     driver.read("cities", value=str)
         [('1', 'London'), ('2', None)]
 
-        A record starts its call, and the task goes on with the next one. Before a commit the task
-        waits for all calls and forwards the results. Under exactly-once nobody can read a result
-        earlier than that.
+        A record starts its call, and the task continues with the next one. Before a commit the task
+        waits for all calls and forwards the results. With exactly-once outputs, consumers cannot
+        read a result earlier than that in any case.
 
         Semantics: as every operator, but
             Null value: given to the mapper as None; a mapper that returns None makes a null value.
