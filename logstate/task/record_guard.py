@@ -311,11 +311,10 @@ class RecordGuard:
     def not_encoded(self, part: str, sink: str, topic: str, exc: Exception) -> None:
         """Handle a result that does not encode; returns if it is dropped, raises otherwise."""
         task = self._task
-        is_of_record = task.topic is not None and task.fetched is not None
-        record = task.fetched if is_of_record else None
-        # For a result that was buffered for the commit, the task has the position of its record.
-        source = None
-        if record is not None and task.topic is not None:
+        # Those of the result itself, if it was buffered for the commit.
+        record, source = None, None
+        if task.topic is not None:
+            record = task.fetched
             source = RecordMetadata(task.topic, task.partition, task.offset)
         maker = maker_of(sink, task.sub_topologies)
         error = not_encoded(part, sink, topic, task.task_id, source, maker, exc)
